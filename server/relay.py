@@ -18,8 +18,22 @@ from typing import NamedTuple
 from edgefl.errors import AuthError, RemoteProtocolError, RunError
 from edgefl.protocol.wire import envelope as envelopes
 from edgefl.protocol.wire.envelope import Envelope
-from edgefl.protocol.wire.messages import LONGEST_TEXT, Enrol, Evaluated, Finished, Hello, Message, Refused, Trained
+from edgefl.protocol.wire.messages import (
+    LONGEST_TEXT,
+    PARTS,
+    Enrol,
+    Evaluated,
+    Finished,
+    Hello,
+    Message,
+    ModelParts,
+    ModelRequest,
+    PartialModelRequest,
+    Refused,
+    Trained,
+)
 from edgefl.protocol.wire.model_message import chunks, digest, frame_cap
+from edgefl.protocol.wire.model_parts import chunks_of, held_ranges, is_bitmap_of, missing_from
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
@@ -130,7 +144,8 @@ class RelayServer:
         self._traffic = _added(self._traffic, envelope, received=len(data))
         node.has_heard |= any(isinstance(message, Finished) for message in asked.messages)
         self._read(node, envelope)
-        if node.stage == "called" or (asked.purpose != "query" and not envelope.messages):
+        is_listed = node.listing is not None and asked.messages == (node.listing,)
+        if node.stage == "called" or is_listed or (asked.purpose != "query" and not envelope.messages):
             self.failed(name, "it has not answered")
 
     def failed(self, name: int, reason: str) -> None:
@@ -196,6 +211,8 @@ class RelayServer:
                 hello = message
             elif isinstance(message, Enrol) and hello is not None and node.stage == "called":
                 self._enrol(node, hello, message)
+            elif isinstance(message, ModelRequest | PartialModelRequest) and node.listing is not None:
+                self._send_missing(node, message)
             elif isinstance(message, Trained | Evaluated) and node.stage == "open":
                 self._handle(MessageReceived(node.link, message))
 
@@ -204,6 +221,7 @@ class RelayServer:
         self._last_link += 1
         node.stage, node.link, self._links[self._last_link] = "open", self._last_link, node
         node.has_model, node.owes = request.model == self._digest, request.pending > 0
+        node.takes_parts = request.model == PARTS and bool(self._offer.parts)
         try:
             node.meeting.hear(hello)
             joined = node.meeting.joined(request, node.link)
@@ -213,8 +231,25 @@ class RelayServer:
         self._handle(joined)
 
     def _welcome(self, node: RelayNode, client: int) -> None:
+        if node.takes_parts:
+            node.client, node.listing = client, ModelParts(list(self._offer.parts))
+            return
         model = () if node.has_model else chunks(self._offer.model, 0)
         node.welcome(client, [self._offer.welcome(client), *model])
+
+    def _send_missing(self, node: RelayNode, request: ModelRequest | PartialModelRequest) -> None:
+        """Welcome a node that has said which parts of the model it has, and send it the other bytes."""
+        listing, model, held = node.listing, self._offer.model, b""
+        assert listing is not None and node.client is not None  # the list was sent after the node's admission
+        if isinstance(request, PartialModelRequest):
+            held = request.held
+            if not is_bitmap_of(held, len(listing.parts)):
+                expected = f"expected a bitmap of the {len(listing.parts)} listed parts"
+                self._refuse(node, f"held of {len(held)} bytes; {expected}")
+                return
+        missing = missing_from(0, len(model), held_ranges(listing.parts, held))
+        node.listing, waiting = None, node.box
+        node.welcome(node.client, [listing, self._offer.welcome(node.client), *chunks_of(model, missing), *waiting])
 
     def _refuse(self, node: RelayNode, reason: str) -> None:
         self.say(f"refused {node.who}: {reason}", "refused")

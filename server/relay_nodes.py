@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgefl.protocol.wire.envelope import Envelope
-from edgefl.protocol.wire.messages import Evaluate, Finished, Message, Refused, Train
+from edgefl.protocol.wire.messages import Evaluate, Finished, Message, ModelParts, Refused, Train
 from edgefl.server.server_handshake import ServerHandshake
 
 AGAIN_S, LONGEST_S = 1.0, 30.0  # seconds before a node is called again. They double after each failure
@@ -30,6 +30,7 @@ class RelayNode:
     link  number of its connection for the coordinator
     sent  envelope that it has not answered
     box   messages that wait for it
+    listing  list of the model's parts, of which the node has not said which ones it has
     owes  whether it owes an earlier reply. It sends the reply in answer to its welcome, before it gets further requests
     """
 
@@ -41,6 +42,8 @@ class RelayNode:
     client: int | None = None
     meeting: ServerHandshake | None = None
     has_model: bool = False
+    takes_parts: bool = False  # whether it may have parts of the model
+    listing: ModelParts | None = None
     owes: bool = False
     box: list[Message] = field(default_factory=list)
     sent: Envelope | None = None
@@ -67,6 +70,8 @@ class RelayNode:
 
     def due(self) -> list[Message] | None:
         """Return the messages for the node now, or None."""
+        if self.sent is None and self.listing is not None:
+            return [self.listing]
         if self.sent is not None or not self.box:
             return None
         if self.owes:
@@ -81,6 +86,7 @@ class RelayNode:
     def leave(self) -> int:
         """Forget the connection and its messages. Return the link that the node had, or 0."""
         link, self.link, self.sent, self.box, self.owes = self.link, 0, None, [], False
+        self.listing = None
         return link
 
     def fail(self, now: float) -> None:

@@ -249,7 +249,7 @@ MUTANTS = (
     Mutant(
         "prox-draw",
         f"{A}fedavg.py",
-        "FitOptions(pull=self.pull(plan.payload[MODEL]))",
+        "FitOptions(pull=self.pull(whole(plan.payload[MODEL], client_state.learner)))",
         "FitOptions()",
         "nothing draws",
         FEDPROX,

@@ -191,8 +191,8 @@ MUTANTS = (
     Mutant(
         "fit-another-model",
         "edgefl/models/neurons/trainable_parameters.py",
-        "            selection.check(spec)\n            return TrainableParameters(None",
-        "            return TrainableParameters(None",
+        "        selection.check(spec)\n        return TrainableParameters(None",
+        "        return TrainableParameters(None",
         "neurons of another model are trained",
         "tests/learning/test_fit.py",
     ),

@@ -180,7 +180,7 @@ MUTANTS = (
     Mutant(
         "ditto-draw",
         f"{A}ditto.py",
-        "(plan.round), FitOptions(pull=(self.mu, values(plan.payload[MODEL])))",
+        "(plan.round), self._drawn(client_state, plan)",
         "(plan.round), FitOptions()",
         "the personal model is not drawn to the global one",
         DITTO,

@@ -82,8 +82,9 @@ ROUND_SECONDS_HELP = (
 )
 TRAIN_HELP = (
     "trained part of the model, as patterns over names of parameters that are separated by commas (for example: "
-    "blocks.11.*,*.bias). The words head, biases, norms and last:K stand for usual parts, and a pattern that begins "
-    "with - takes away. All other parameters are frozen: no step moves them, and no message of a round carries them. "
+    "blocks.11.*,*.bias). The words head, biases, norms and last:K stand for usual parts, a pattern that begins with - "
+    "takes away, and rows and columns in brackets choose a slice, as in fc.weight[0:8] and fc.weight[:, 0:32]. All "
+    "other parameters are frozen: no step moves them, and no message of a round carries them. "
     "(default: all parameters that the model does not freeze)"
 )
 DATA_HELP = f"name of a data set, or samples of your own. They may be {FILES}."

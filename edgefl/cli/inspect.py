@@ -81,7 +81,7 @@ def _about(graph: Graph) -> dict[str, Any]:
         "groups": dict(spec.groups),
         "parameters": sum(parameters.values()),
         "bytes": 4 * sum(parameters.values()),
-        "frozen": sum(parameters[name] for name in spec.frozen),
+        "frozen": spec.frozen_scalars,
         "macs": sum(graph.macs().values()),
     }
 

@@ -32,7 +32,7 @@ from edgefl.experiment.unit_checks import check_units, constant_columns, constan
 from edgefl.learning import Samples
 from edgefl.learning.losses import BinaryCrossEntropy, Loss
 from edgefl.learning.targets import as_targets, default_loss, refuse_values
-from edgefl.methods import Algorithm
+from edgefl.methods import METHODS, Algorithm
 from edgefl.models.graph import Graph, Model, architectures
 from edgefl.models.graph.operations import Sigmoid
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -229,12 +229,24 @@ def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds
             '--train head (train="head"), or by requires_grad_(True) on the last layer of a torch module'
         )
     for name, method in methods.items():
+        check_slices(name, method, task.spec)
         try:
             method.start(task, initial)
         except ValueError as error:
             has_statistics = any(param.kind == "stat" for param in task.spec.params.values())
             fitting = _without_statistics(federation.graph) if method.no_statistics and has_statistics else ""
             raise ValueError(f"{name}: {error}{fitting}") from None
+
+
+def check_slices(name: str, method: Algorithm, spec: ModelSpec) -> None:
+    """Raise ValueError if the model has slices and the method trains whole parameters alone."""
+    if spec.slices and not method.takes_slices:
+        first = next(iter(spec.slices.values()))
+        taking = ", ".join(other for other, made in METHODS.items() if made().takes_slices)
+        raise ValueError(
+            f"{name}: the trained part {first.text} is a slice of a parameter; expected whole parameters, as with "
+            f"--train {first.name}, or one of the methods {taking}"
+        )
 
 
 def _without_statistics(graph: Graph) -> str:

@@ -75,7 +75,7 @@ def client_app(
            partition-id the server chooses the id, and the replay of the run does not know the samples of the client
     state  directory of what the device keeps between rounds, which outlives the SuperNode. Each node has its own
            directory. None: the state is kept in the Context of the node, which lives as long as the SuperNode and its
-           run
+           run. Only a directory keeps the frozen parameters of a model for later runs
     capacity, max_model, max_memory  as the options of `edgefl client`: a share of neurons, bytes and bytes
     """
     app = ClientApp()
@@ -83,7 +83,8 @@ def client_app(
     def answer(message: Message, context: Context) -> Message:
         profile = DeviceProfile(_client(context), None, capacity, max_model, max_memory)
         with _directory(context, state) as path:
-            device = RelayClient(path, profile, data(context), DeviceEnvironment(_say, time.sleep, time.perf_counter))
+            world = DeviceEnvironment(_say, time.sleep, time.perf_counter)
+            device = RelayClient(path, profile, data(context), world, takes_parts=state is not None)
             with closing(device):
                 reply = device.answer(_bytes_of(message))
         return Message(_record(reply), reply_to=message)

@@ -40,6 +40,7 @@ class Algorithm(ABC):
     adapts         whether the evaluated model of a client is the model of all clients after `evaluate` has adapted it
                    to the client. The adapted model is not kept
     no_statistics  whether the method cannot train a model with running statistics (BatchNorm)
+    takes_slices   whether the method trains a model of which some parameters are trained in part (Graph.slices)
     asks_all       whether every client has a part in every round, so that no client can be left out of a round
     former         former names of hyper-parameters, which older runs and devices use, mapped to the present names
     changes        names of payloads that carry changes or gradients in a reply, and not new values of the server's
@@ -51,6 +52,7 @@ class Algorithm(ABC):
     keeps_state: ClassVar[bool]
     adapts: ClassVar[bool] = False
     no_statistics: ClassVar[bool] = False
+    takes_slices: ClassVar[bool] = False
     asks_all: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, str]] = {}

@@ -67,6 +67,7 @@ class APFL(FedAvg):
     name: ClassVar[str] = "apfl"
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
+    takes_slices: ClassVar[bool] = False
 
     alpha: float = 0.5
     adaptive: bool = False

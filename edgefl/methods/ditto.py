@@ -20,6 +20,7 @@ from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply, tested
 from edgefl.methods.task import MODEL
+from edgefl.methods.whole_values import whole
 from edgefl.models.neurons.update import values
 
 
@@ -60,7 +61,7 @@ class Ditto(FedAvg):
         reply = super().train(client_state, plan)
         client_state.learner.write(personal)
         batches = minibatches(client_state, plan.round, self.personal_epochs, self.batch)
-        optimizer, options = self.local_optimizer(plan.round), FitOptions(pull=(self.mu, values(plan.payload[MODEL])))
+        optimizer, options = self.local_optimizer(plan.round), self._drawn(client_state, plan)
         fit = client_state.learner.fit(client_state.data, batches, optimizer, options)
         metrics = {**reply.metrics, "personal_loss": fit.loss_sum / fit.examples}
         reply = Reply(**{**vars(reply), "steps": reply.steps + fit.steps, "metrics": metrics})
@@ -69,6 +70,10 @@ class Ditto(FedAvg):
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """Yield the personal model after training, drawn towards the newest global model."""
-        options = FitOptions(pull=(self.mu, values(plan.payload[MODEL])))
+        options = self._drawn(client_state, plan)
         mine = OwnModel(client_state.learner, client_state.data)
         yield self.refit(mine, client_state, epochs, self.batch, options=options)
+
+    def _drawn(self, client_state: ClientState, plan: Plan) -> FitOptions:
+        """Return the options of a training that is drawn to the received model."""
+        return FitOptions(pull=(self.mu, values(whole(plan.payload[MODEL], client_state.learner))))

@@ -17,6 +17,7 @@ from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.plan import Plan, Reply, tested
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import MODEL, State, Task
+from edgefl.methods.whole_values import whole
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import Update
@@ -35,6 +36,7 @@ class FedAvg(FineTuning):
     name: ClassVar[str] = "fedavg"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = False
+    takes_slices: ClassVar[bool] = True
 
     weight: Literal["samples", "uniform"] = "samples"
     eval_point: Literal["none", "post_local"] = "none"
@@ -58,7 +60,7 @@ class FedAvg(FineTuning):
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         client_state.learner.write(plan.payload[MODEL])
         batches, optimizer = self.batches(client_state, plan.round), self.local_optimizer(plan.round)
-        options = FitOptions(pull=self.pull(plan.payload[MODEL]))
+        options = FitOptions(pull=self.pull(whole(plan.payload[MODEL], client_state.learner)))
         fit = client_state.learner.fit(client_state.data, batches, optimizer, options)
         reply = Reply(
             plan.round,

@@ -45,6 +45,7 @@ class FedBABU(LocalTraining):
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = False
     adapts: ClassVar[bool] = True
+    takes_slices: ClassVar[bool] = True
 
     ft: Literal["full", "body", "head"] = "full"
     ft_epochs: int = 1

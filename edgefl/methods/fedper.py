@@ -15,6 +15,8 @@ from edgefl.methods.personal_head import Personal
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.shared_body import SharedBody
 from edgefl.methods.task import BODY
+from edgefl.methods.whole_values import whole
+from edgefl.models.graph import Params
 from edgefl.models.neurons.update import values
 
 
@@ -27,14 +29,19 @@ class FedPer(SharedBody):
     """
 
     name: ClassVar[str] = "fedper"
+    takes_slices: ClassVar[bool] = True
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
+        mine = Personal.of(client_state, _body(client_state, plan), self.head_init)
         fit = mine.learner.fit(mine.samples, self.batches(client_state, plan.round), self.local_optimizer(plan.round))
         return self.answer(mine, plan, fit.loss_sum / fit.examples, fit.steps)
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """Yield the model after body and head were trained, as in a round."""
-        with self.own(client_state, values(plan.payload[BODY])) as mine:
+        with self.own(client_state, _body(client_state, plan)) as mine:
             yield self.refit(mine, client_state, epochs, self.batch)
+
+
+def _body(client_state: ClientState, plan: Plan) -> Params:
+    return values(whole(plan.payload[BODY], client_state.learner))

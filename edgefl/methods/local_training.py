@@ -30,6 +30,7 @@ class LocalOnly(LocalTraining):
     name: ClassVar[str] = "local"
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
+    takes_slices: ClassVar[bool] = True
 
     def start(self, task: Task, initial: Params) -> State:
         return State({})

@@ -115,9 +115,10 @@ def begin(initial: Params, task: Task) -> State:
     check(loss.has_labels, "loss", loss, "cross-entropy, as a client's head has an output for each of its own classes")
     if not spec.head or not spec.body:
         raise ValueError(f"model with head {list(spec.head)} and body {list(spec.body)}; expected both")
-    if frozen := [name for name in spec.head if name in spec.frozen]:
+    if partial := [name for name in spec.head if name in spec.frozen or name in spec.slices]:
+        what = f"slice of {partial[0]}" if partial[0] in spec.slices else f"frozen {partial[0]}"
         raise ValueError(
-            f"model with a frozen {frozen[0]} in its head; expected a head that each client can train, as with head "
+            f"model with a {what} in its head; expected a head that each client can train, as with head "
             'among the patterns of --train (train="head,...")'
         )
     check_body(spec)

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 from edgefl.errors import PlanError
 from edgefl.learning.learner import FitResult, Learner
@@ -32,6 +33,8 @@ class SubModels(FedAvg):
     keep  p_k of the capacity tiers. The clients are split into equal clusters in id order. A client that declares a
           smaller share trains at most that share
     """
+
+    takes_slices: ClassVar[bool] = False
 
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
 

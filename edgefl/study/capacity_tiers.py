@@ -72,7 +72,7 @@ def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> 
         {name: _mask_bytes(experiment, graph, method, loss) for name, method in masked.items()},
         lambda name, examples: methods[name].flops(graph, examples),
         _device_memory(experiment),
-        sum(math.prod(spec.params[name].shape) for name in spec.frozen),
+        spec.frozen_scalars,
     )
 
 

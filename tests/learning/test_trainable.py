@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from edgefl.errors import SelectionError
 from edgefl.learning import SGD, Adam, FitOptions, GraphLearner
 from edgefl.learning.optimizers import Optimizer
+from edgefl.models.graph.parameter_slices import SlicedParameter
 from edgefl.models.neurons.gather import put
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -161,6 +164,24 @@ def test_neurons_and_a_mask_work_inside_the_trained_part(name: str) -> None:
         for each in spec.learned:
             np.testing.assert_allclose(learner.read()[each], after[each], rtol=1e-5, atol=1e-7, err_msg=each)
             assert each in names or not at[each].any()
+
+
+@pytest.mark.parametrize("make", [GraphLearner, TorchLearner])
+def test_slices_of_a_graph_are_trained_as_slices_of_a_fit(make: type[GraphLearner] | type[TorchLearner]) -> None:
+    """In the graph conv2.weight has its rows 1 and 2, and fc1.weight its columns 3 to 9."""
+    given = model(GRAPHS["plain"])
+    slices = SlicedParameter("conv2.weight", (1, 3)), SlicedParameter("fc1.weight", None, (3, 10))
+    whole = replace(given.graph, frozen=frozenset(given.params) - {each.name for each in slices})
+    part = TrainableParameters.sliced(
+        ModelSpec.of(whole), {"conv2.weight": ([1, 2], None), "fc1.weight": (None, list(range(3, 10)))}
+    )
+    data = samples(given.graph, len(ROWS))
+    learner, other = (make(given._replace(graph=graph)) for graph in (replace(whole, slices=slices), whole))
+    learner.fit(data, BATCHES, OPTIMIZERS["adam"])
+    other.fit(data, BATCHES, OPTIMIZERS["adam"], FitOptions(part))
+    for name in ModelSpec.of(given.graph).params:
+        assert learner.read()[name].tobytes() == other.read()[name].tobytes(), name
+    assert learner.read()["conv2.weight"][1:3].tobytes() != given.params["conv2.weight"][1:3].tobytes()
 
 
 @pytest.mark.parametrize("name", ["plain", "recurrent", "attention"])

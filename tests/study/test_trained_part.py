@@ -21,6 +21,8 @@ BASE = {"rounds": 2, "clients": 3, "per_round": 2, "epochs": 1, "partition": "ii
 HEAD, BLOCK = 10 * 256 + 10, 64 * 32 * 9 + 5 * 64  # values of fc, and of conv2 with bn2
 HALF = 32 * 16 * 9 + 5 * 32 + 10 * 128 + 10  # the last block and the head at half of the neurons
 
+SLICES, SLICE = "conv2.weight[0:8],fc.weight[:, 32:64]", 8 * 32 * 9 + 10 * 32  # and their values
+
 
 def header(blocks: int) -> int:
     """Bytes of a payload's header."""
@@ -33,6 +35,7 @@ BYTES = [  # down and up of a client in a round of digits_cnn
     ("fedavg", "norms", 4 * (4 * 32 + 4 * 64) + header(8), 4 * 384 + header(8)),
     ("fedavg", "last:1", 4 * (BLOCK + HEAD) + header(8), 4 * (BLOCK + HEAD) + header(8)),
     ("fedper", "last:1", 4 * BLOCK + header(6), 4 * BLOCK + header(6)),
+    ("fedavg", SLICES, 4 * SLICE + header(2), 4 * SLICE + header(2)),
     ("fedspu:keep=.5", "last:1", 4 * HALF + header(8) + 2 * 8 + 4 + 8, 4 * HALF + header(8) + 8),
 ]
 
@@ -112,7 +115,8 @@ def test_a_run_without_a_part_has_the_settings_of_before(tmp_path: Path) -> None
 
 REFUSED = [
     ("fedavg", "conv3.*", "train=conv3"),
-    ("fedavg", "conv1.weight[:8]", "names a slice of a parameter"),
+    ("fedavg", "conv1.weight[:64]", r"names the rows 0:64 of conv1.weight, whose shape is \(32, 1, 3, 3\)"),
+    ("fedspu", "conv1.weight[:8]", r"fedspu: the trained part conv1.weight\[0:8\] is a slice of a parameter; expected"),
     ("fedper", "head", "fedper: all 12 parameters of the model's body are frozen"),
     ("fedspa", "biases", "fedspa: the trained part"),
 ]

@@ -7,7 +7,7 @@ device's own model is read from its directory whenever the learner may hold anot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -35,8 +35,11 @@ from edgefl.methods.rounds import client_round, exchange
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.methods.task import BODY, MODEL, State
 from edgefl.methods.throughput import Throughput
+from edgefl.methods.weighted_mean import put_at
 from edgefl.models.graph import Model, Params
+from edgefl.models.neurons.block_index import slice_index
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.update import Block
 from edgefl.protocol import codec
 from edgefl.protocol.wire.messages import Evaluate, Evaluated, Scores, Train, Trained, Welcome
 from edgefl.protocol.wire.model_message import unpack
@@ -190,8 +193,20 @@ class DeviceModel:
         data = message.payload[part]
         blocks = codec.decode(data, self._client_state.spec, limit=len(data)).blocks
         whole = {name: block.values for name, block in blocks.items() if block.index is None}
+        whole |= self._with_slices(blocks)
         if whole.keys() != set(names):
             raise CodecError(f"payload of the global {part} with {len(whole)} whole parameters; expected {len(names)}")
+        return whole
+
+    def _with_slices(self, blocks: Mapping[str, Block]) -> Params:
+        """Return the parameters of which a message has the trained slice, whole: the rest is that of the model."""
+        spec = self._client_state.spec
+        found = {name: blocks[name] for name in spec.slices if name in blocks}
+        parts = {name: block for name, block in found.items() if block.index == slice_index(spec, name)}
+        initial = self._initial().params if parts else {}
+        whole = {name: np.array(initial[name]) for name in parts}
+        for name, block in parts.items():
+            put_at(whole[name], block)
         return whole
 
     def _scores_of_own(self, parts: dict[str, Params]) -> Scores:

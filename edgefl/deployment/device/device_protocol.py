@@ -65,11 +65,13 @@ class Device:
         world: DeviceEnvironment,
         make: MakeLearner | None = None,
         is_vouched: bool = False,
+        takes_parts: bool = True,
     ) -> None:
         """Make the device. `make` returns the learner of the run's model, or is None for a learner within the profile's
-        bounds. If `is_vouched`, the carrier of the messages vouches for the server, which need not prove itself.
+        bounds. If `is_vouched`, the carrier of the messages vouches for the server, which need not prove itself. If
+        `takes_parts`, the directory keeps the frozen parts of models for later runs.
         """
-        self._make, self._is_vouched = make, is_vouched
+        self._make, self._is_vouched, self._takes_parts = make, is_vouched, takes_parts
         self._state, self._profile, self._data, self._world = state, profile, data, world
         self._model: DeviceModel | None = None
         self._deferred: list[Train | Evaluate] = []
@@ -189,7 +191,7 @@ class Device:
         if not self._is_vouched:
             handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
         self._run = challenge.run
-        model = b"" if self._is_vouched else PARTS  # envelopes have whole models
+        model = PARTS if self._takes_parts else b""
         if enrolment is not None and self._state.has_model():
             model = enrolment.welcome.model_digest
         return Enrol(
@@ -220,11 +222,17 @@ class Device:
             raise RunError(f"run {self._run} has {name}={now!r} now; expected {before!r}, as when this device enrolled")
         self._durably(self._state.heard)
         if not self._state.has_model():
-            yield self._download.request()
+            yield self.lacking()
             if self._download.add_held(welcome.model_bytes):
                 yield from self._complete(welcome)
             return
         yield from self._after_model()
+
+    def lacking(self) -> Message:
+        """Return the request for the bytes of the model that neither the download nor the store has."""
+        if self._is_vouched:
+            self._download.restart()
+        return self._download.request()
 
     def _after_model(self) -> Iterator[Message]:
         """Yield what is due once the model is there."""
@@ -255,6 +263,8 @@ class Device:
     def _add(self, chunk: ModelChunk) -> Iterator[Message]:
         """Add bytes of the model. After the last byte, yield the waiting reply if the model had been lost since."""
         assert self._state.enrolment is not None  # the connection lets no chunk through before Welcome
+        if self._is_vouched and self._state.has_model():
+            return  # the envelope has come before
         welcome = self._state.enrolment.welcome
         if self._download.add(chunk, welcome.model_bytes):
             yield from self._complete(welcome)

@@ -48,6 +48,11 @@ class ModelDownload:
         """Take the server's list of parts that may lie in the store."""
         self._parts = parts
 
+    def restart(self) -> None:
+        """Drop the bytes of a download that broke off. A download by envelopes comes as a whole."""
+        if self._state.received():
+            self._add(0, b"")
+
     def request(self) -> Message:
         """Return the request for what is missing. What the store has next is added to the file afterwards."""
         self._offset = self._state.received()
@@ -76,6 +81,8 @@ class ModelDownload:
 
     def add(self, chunk: ModelChunk, model_bytes: int) -> bool:
         """Add bytes from the server, and the parts of the store that follow. Return whether the model is whole."""
+        if chunk.offset > self._state.received():
+            raise SpoiltError(f"{self._state.base.path} has lost a part of the model since it was listed; asking again")
         self._add(chunk.offset, chunk.data)
         return self.add_held(model_bytes)
 

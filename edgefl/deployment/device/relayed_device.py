@@ -5,6 +5,7 @@ A result of training is on the disk before its reply leaves. An envelope that co
 same bytes. The module uses no framework and no socket.
 
     Challenge  is answered with Hello and Enrol: who the device is, and what it holds
+    ModelParts  alone in an envelope is answered with the parts of the model that the directory has
     Welcome    enrols, with the initial model in the same envelope. A reply that waits for its verdict goes again
     Verdict, Train, Evaluate, Finished  are handled as in device_protocol.py
 
@@ -22,6 +23,7 @@ from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_state import DeviceState
+from edgefl.deployment.device.model_download import SpoiltError
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.errors import EdgeflError, RemoteProtocolError
 from edgefl.learning.learner import MakeLearner
@@ -35,7 +37,9 @@ from edgefl.protocol.wire.messages import (
     Finished,
     Message,
     ModelChunk,
+    ModelParts,
     ModelRequest,
+    PartialModelRequest,
     Refused,
     Train,
     Trained,
@@ -56,11 +60,18 @@ class RelayClient:
     """
 
     def __init__(
-        self, path: Path, profile: DeviceProfile, data: Data, world: DeviceEnvironment, make: MakeLearner | None = None
+        self,
+        path: Path,
+        profile: DeviceProfile,
+        data: Data,
+        world: DeviceEnvironment,
+        make: MakeLearner | None = None,
+        takes_parts: bool = True,
     ) -> None:
-        """Open the directory. `make` is as for Device."""
+        """Open the directory. `make` and `takes_parts` are as for Device."""
         self._directory = StateDirectory(path)
         self._profile, self._data, self._world, self._make = profile, data, world, make
+        self._takes_parts = takes_parts
         self._open: tuple[str, DeviceState, Device] | None = None
         self.finished: str | None = None
 
@@ -82,6 +93,9 @@ class RelayClient:
         envelope = envelopes.decode("server", data, self.limit)
         try:
             found = tuple(self._answers(envelope))
+        except SpoiltError as error:  # the server calls again, because an answer is missing
+            self._open, found = None, ()
+            self._world.say(str(error))
         except EdgeflError as error:
             self._open = None
             self._world.say(str(error))
@@ -97,6 +111,8 @@ class RelayClient:
                 if not isinstance(reply, Trained) or reply.round != replied:
                     yield reply
                 replied = reply.round if isinstance(reply, Trained) else replied
+        if envelope.messages and isinstance(envelope.messages[-1], ModelParts):
+            yield device.lacking()
 
     def _said(self, run: str, state: DeviceState, device: Device, message: Message) -> Iterator[Message]:
         if isinstance(message, Challenge):
@@ -109,7 +125,7 @@ class RelayClient:
             yield state.reply()  # the envelope has come before
             return
         for reply in device.handle(message):
-            if not isinstance(reply, ModelRequest):  # the model is in the envelope
+            if not isinstance(reply, ModelRequest | PartialModelRequest):  # the model is in the envelope
                 yield reply
         if isinstance(message, Finished):
             self.finished = message.reason
@@ -119,6 +135,8 @@ class RelayClient:
         """Return the device in that run. One device is open at a time."""
         if self._open is None or self._open[0] != run:
             state = self._directory.open(run, self._profile.key)
-            device = Device(state, self._profile, self._data, self._world, self._make, is_vouched=True)
+            device = Device(
+                state, self._profile, self._data, self._world, self._make, True, takes_parts=self._takes_parts
+            )
             self._open = run, state, device
         return self._open[1:]

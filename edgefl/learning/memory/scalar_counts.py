@@ -64,7 +64,9 @@ def trained_scalars(graph: Graph, neurons: NeuronSet | None, density: float = 1.
     """Return the number of scalars that have a gradient, P_act."""
     if neurons is not None:
         return neurons.count(ModelSpec.of(graph))
-    return learned_scalars(graph.parameters().values()) - _left_out(graph, density)
+    infos = graph.parameters()
+    outside = sum(math.prod(infos[each.name].shape) - each.count(infos[each.name].shape) for each in graph.slices)
+    return learned_scalars(infos.values()) - outside - _left_out(graph, density)
 
 
 def _results_with_gradient(graph: Graph, neurons: NeuronSet | None) -> Collection[str]:

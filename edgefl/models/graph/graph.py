@@ -30,6 +30,7 @@ from edgefl.models.graph.operations import (
     ParamInfo,
     Shape,
 )
+from edgefl.models.graph.parameter_slices import SlicedParameter, check_slices
 from edgefl.models.graph.parameter_sources import (
     LONGEST_NAME,
     PARAMETER_NAME,
@@ -73,6 +74,7 @@ class Graph:
     computed     parameters that follow from other parameters, in topological order. The parameters of the graph are
                  their sources
     auxiliary    results whose losses training adds to the loss of the output. Evaluations do not compute them
+    slices       parameters of which training moves some rows or columns alone, in the order of their names
     Raises  GraphError that names the node and the value that does not fit.
     """
 
@@ -81,6 +83,7 @@ class Graph:
     frozen: frozenset[str] = frozenset()
     computed: tuple[ComputedParameter, ...] = ()
     auxiliary: tuple[AuxiliaryOutput, ...] = ()
+    slices: tuple[SlicedParameter, ...] = ()
 
     def __post_init__(self) -> None:
         check_outputs(self.nodes, self.auxiliary)
@@ -88,6 +91,8 @@ class Graph:
         check_uses(self.nodes, self.frozen)
         check_computed(self.nodes, self.computed, self.frozen)
         _check_frozen(self)
+        if self.slices != ():
+            check_slices(self.slices, self.nodes, self.parameters())
         _ = self.shapes
 
     @cached_property
@@ -152,13 +157,13 @@ class Graph:
     def part(self, input_shape: Shape, nodes: tuple[Node, ...]) -> Graph:
         """Return some of the nodes, or nodes with the same names, as a graph of their own.
 
-        Parameters that are frozen in this graph are frozen in the new graph, too.
+        Parameters that are frozen in this graph, or trained in part, are so in the new graph, too.
         """
         computed, names = needed_for(parameter_uses(nodes), self.computed), {node.name for node in nodes[:-1]}
         auxiliary = tuple(each for each in self.auxiliary if each.result in names)
-        return Graph(
-            input_shape, nodes, self.frozen.intersection(parameter_infos(nodes, computed)), computed, auxiliary
-        )
+        infos = parameter_infos(nodes, computed)
+        slices = tuple(each for each in self.slices if each.name in infos)
+        return Graph(input_shape, nodes, self.frozen.intersection(infos), computed, auxiliary, slices)
 
     def macs(self) -> dict[str, int]:
         """Return the multiply-accumulates of one sample's forward pass, by the name of each node that multiplies."""

@@ -49,4 +49,5 @@ def with_classes(graph: Graph, classes: int) -> Graph:
     if shared := sorted(own & graph.shared.keys()):
         users = ", ".join(graph.shared[shared[0]])
         raise GraphError(f"head {last.name!r}: {shared[0]} has the uses {users}; expected a head that shares no weight")
-    return replace(graph, nodes=(*body, resized), frozen=graph.frozen - own)
+    slices = tuple(each for each in graph.slices if each.name not in own)
+    return replace(graph, nodes=(*body, resized), frozen=graph.frozen - own, slices=slices)

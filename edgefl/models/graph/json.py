@@ -6,7 +6,9 @@
 A graph with frozen parameters has one more key, "frozen", with their names in alphabetical order. A node with
 parameters whose names do not follow from its own name has one more key, "parameters", with their full names. A graph
 with computed parameters has one more key, "computed", with {"name", "op", "sources", "settings"} for each of them. A
-graph with auxiliary outputs has one more key, "auxiliary", with {"result", "weight"} for each of them.
+graph with auxiliary outputs has one more key, "auxiliary", with {"result", "weight"} for each of them. A graph with
+parameters that are trained in part has one more key, "slices", with {"name", "rows", "cols"} for each of them, where
+rows and columns are [first, end] or null.
 
 "op" is a class name of operations/, and "settings" has every field of the class, with pairs as lists. Every key is
 required. Only settings that came later (Operation.later) are left out where they have their defaults. Unknown keys and
@@ -25,8 +27,10 @@ from edgefl.models.graph.auxiliary_outputs import AuxiliaryOutput
 from edgefl.models.graph.computed_parameters import PARAMETER_OPERATIONS, ComputedParameter, ParameterOperation
 from edgefl.models.graph.graph import Graph, Node
 from edgefl.models.graph.operations import OPERATIONS, Operation
+from edgefl.models.graph.parameter_slices import Range, SlicedParameter
 
 FORMAT = "edgefl.graph.1"
+LATER = ("frozen", "computed", "auxiliary", "slices")  # keys that a graph has where it needs them
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ def dumps(graph: Graph) -> str:
         document["frozen"] = sorted(graph.frozen)
     if graph.auxiliary:
         document["auxiliary"] = [asdict(each) for each in graph.auxiliary]
+    if graph.slices:
+        document["slices"] = [each._asdict() for each in graph.slices]
     if graph.computed:
         document["computed"] = [
             {"name": each.name, "op": each.op.title, "sources": each.sources, "settings": _settings(each.op)}
@@ -78,7 +84,7 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
     size_bytes = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     _limit("graph text", size_bytes, limits.text_bytes, "bytes")
     document = _parse(text)
-    later = [key for key in ("frozen", "computed", "auxiliary") if isinstance(document, dict) and key in document]
+    later = [key for key in LATER if isinstance(document, dict) and key in document]
     document = _fields(document, "graph", ("format", "input_shape", "nodes", *later))
     if document["format"] != FORMAT:
         raise GraphError(f"graph format {document['format']!r}; expected {FORMAT!r}")
@@ -93,7 +99,8 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
     computed = tuple(_computed(item) for item in found)
     _limit("graph", sum(math.prod(each.op.result) for each in computed), limits.parameters, "computed values")
     auxiliary = tuple(_auxiliary(item) for item in _list(document.get("auxiliary", []), "auxiliary"))
-    graph = Graph(input_shape, tuple(_node(item) for item in listed), frozenset(frozen), computed, auxiliary)
+    slices = tuple(_slice(item) for item in _list(document.get("slices", []), "slices"))
+    graph = Graph(input_shape, tuple(_node(item) for item in listed), frozenset(frozen), computed, auxiliary, slices)
     _limit("graph", sum(math.prod(info.shape) for info in graph.parameters().values()), limits.parameters, "parameters")
     _limit("graph", sum(math.prod(shape) for shape in graph.shapes.values()), limits.activations, "activations")
     return graph
@@ -135,6 +142,21 @@ def _computed(item: Any) -> ComputedParameter:
         raise GraphError(f"computed parameter {name!r}: {error}") from None
     assert isinstance(op, ParameterOperation)
     return ComputedParameter(name, op, tuple(sources))
+
+
+def _slice(item: Any) -> SlicedParameter:
+    record = _fields(item, "slice", ("name", "rows", "cols"))
+    if not isinstance(record["name"], str):
+        raise GraphError(f"slice of {record['name']!r:.200}; expected the name of a parameter")
+    return SlicedParameter(record["name"], *(_range(record["name"], record[axis]) for axis in ("rows", "cols")))
+
+
+def _range(name: str, found: Any) -> Range | None:
+    if found is None:
+        return None
+    if not isinstance(found, list) or len(found) != 2 or not all(type(at) is int for at in found):
+        raise GraphError(f"slice of {name[:200]!r}: {found!r:.200}; expected [first, end] or null")
+    return found[0], found[1]
 
 
 def _named(names: Any) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from edgefl.errors import SelectionError
 from edgefl.models.graph.operations import Shape
+from edgefl.models.graph.parameter_slices import SlicedParameter
 from edgefl.models.neurons.model_spec import Axis, AxisSpec, JoinedAxis, ModelSpec, ParamSpec, parts_of
 
 Array = npt.NDArray[Any]
@@ -157,6 +158,21 @@ class Flat:
         if not isinstance(other, Flat):
             return NotImplemented
         return self.size == other.size and np.array_equal(self.ids, other.ids)
+
+
+def slice_index(spec: ModelSpec, name: str) -> Flat | None:
+    """Return the coordinates of a parameter that training moves, or None if it moves all of the parameter."""
+    part = spec.slices.get(name)
+    return None if part is None else _slice_index(part, spec.params[name].shape)
+
+
+@lru_cache(maxsize=256)
+def _slice_index(part: SlicedParameter, shape: Shape) -> Flat:
+    ranges = [(0, size) for size in shape]
+    for axis, given in enumerate((part.rows, part.cols)):
+        ranges[axis : axis + 1] = [given or ranges[axis]] if axis < len(shape) else []
+    axes = np.ix_(*(np.arange(first, end) for first, end in ranges))
+    return Flat(np.ravel_multi_index(axes, shape).reshape(-1).astype(np.uint32), math.prod(shape))
 
 
 def active_axes(

@@ -18,7 +18,7 @@ from edgefl import kernels
 from edgefl.kernels.memory import memory_of
 from edgefl.models.graph import Params
 from edgefl.models.graph.operations import Kind, Shape
-from edgefl.models.neurons.block_index import Axes, AxisIds, Flat, Ids, active_axes, block_shape
+from edgefl.models.neurons.block_index import Axes, AxisIds, Flat, Ids, active_axes, block_shape, slice_index
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.trainable_parameters import TrainableParameters
 from edgefl.models.neurons.trainable_slice import WHOLE, TrainableSlice
@@ -42,8 +42,9 @@ def take(
 ) -> Update:
     """Copy the selected blocks out of `params`, in the order of the specification.
 
-    selection  neurons whose blocks are taken, a mask, or what is trained. None: everything. A parameter that a mask
-               does not list is taken whole. A parameter or statistic that is not trained is left out
+    selection  neurons whose blocks are taken, a mask, or what is trained. None: everything, and the slice of a
+               parameter of which the model trains a slice. A parameter that a mask does not list is taken whole. A
+               parameter or statistic that is not trained is left out
     kinds   kinds of the parameters to take: "learn", "stat", "frozen" or several. The default is all kinds but "frozen"
     names   names of the parameters to take among these kinds. None: all
     ops     kernel backend, by default kernels.backend()
@@ -61,7 +62,9 @@ def take(
         if trained is not None and name not in trained:
             continue
         if param.kind in kinds and (names is None or name in names):
-            index = _index(by_axes, name, param, spec, made)
+            index = _index(by_axes, name, param, spec, made) if by_axes is not None else None
+            if selection is None and "frozen" not in kinds:
+                index = slice_index(spec, name)
             if trained is not None and (part := trained[name]) is not None:
                 index = None if part == WHOLE else Flat(part.flat(param.shape), math.prod(param.shape))
             blocks[name] = _gather(_parameter(params, name, param.shape), param.shape, index, ops)
@@ -121,10 +124,8 @@ def _trained(trainable: TrainableParameters, spec: ModelSpec) -> dict[str, Train
 
 
 def _index(
-    selection: NeuronSet | Mask | None, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, AxisIds]
+    selection: NeuronSet | Mask, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, AxisIds]
 ) -> Axes | Flat | None:
-    if selection is None:
-        return None
     if isinstance(selection, Mask):
         return flat_index(selection, name)
     return active_axes(param, spec, selection.active, selection.keys, made)

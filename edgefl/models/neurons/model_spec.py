@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -18,6 +19,7 @@ from typing import NamedTuple
 from edgefl.models.graph import Graph
 from edgefl.models.graph.json import dumps
 from edgefl.models.graph.operations import Kind, Linear, Shape
+from edgefl.models.graph.parameter_slices import SlicedParameter
 from edgefl.models.graph.parameter_sources import parameter_infos
 from edgefl.models.graph.planar import planar
 from edgefl.models.graph.shared_parameters import parameter_uses
@@ -67,6 +69,7 @@ class ModelSpec:
                  layer, or if an earlier node shares one of these parameters
     inputs       by weight that multiplies all inputs of its layers, the axis along which these inputs lie
     computed     parameters from which each computed parameter of the graph follows
+    slices       by parameter that is trained in part, its trained rows and columns
     fingerprint  16 bytes, equal for two graphs if and only if their canonical JSON is equal
     """
 
@@ -76,6 +79,7 @@ class ModelSpec:
     head: tuple[str, ...] = ()
     inputs: Mapping[str, int] = field(default_factory=dict)
     computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    slices: Mapping[str, SlicedParameter] = field(default_factory=dict)
 
     @property
     def body(self) -> tuple[str, ...]:
@@ -96,6 +100,17 @@ class ModelSpec:
     def exchanged(self) -> tuple[str, ...]:
         """Return the names of the parameters that messages of a round may carry: all but the frozen ones."""
         return tuple(name for name, param in self.params.items() if param.kind != "frozen")
+
+    @property
+    def frozen_scalars(self) -> int:
+        """Return the number of values that no training moves: frozen parameters, and what slices leave out."""
+        whole = {name: math.prod(self.params[name].shape) for name in (*self.frozen, *self.slices)}
+        return sum(whole.values()) - sum(part.count(self.params[name].shape) for name, part in self.slices.items())
+
+    @property
+    def without_slices(self) -> ModelSpec:
+        """Return the specification for messages that carry every parameter whole, as the initial model does."""
+        return replace(self, slices={}) if self.slices else self
 
     def part(self, graph: Graph) -> ModelSpec:
         """Return the specification of some of the model's nodes, which form a graph of their own.
@@ -125,7 +140,8 @@ def _spec(graph: Graph) -> ModelSpec:
     axes = {full: {input_axis(planes[use.node.name], use.part) for use in each} for full, each in uses.items()}
     direct = infos.keys() - {root for roots in graph.roots.values() for root in roots}
     axis = {full: found for full, (found, *more) in axes.items() if found is not None and not more and full in direct}
-    return ModelSpec(params, groups, _fingerprint(graph, params), _head(graph), axis, graph.roots)
+    slices = {each.name: each for each in graph.slices}
+    return ModelSpec(params, groups, _fingerprint(graph, params), _head(graph), axis, graph.roots, slices)
 
 
 def _head(graph: Graph) -> tuple[str, ...]:

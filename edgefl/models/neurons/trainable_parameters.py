@@ -41,23 +41,14 @@ class TrainableParameters:
 
     @staticmethod
     def of(spec: ModelSpec, selection: Trainable) -> TrainableParameters:
-        """Return the value that a selection means for a model.
+        """Return the value that a selection means for a model. Slices of the model (Graph.slices) restrict it.
 
         selection  None for everything, a NeuronSet, a Mask as for `masked`, names as for `named`, or a value, which is
                    returned
         Raises     SelectionError naming what does not fit the model
         """
-        if selection is None:
-            return TrainableParameters()
-        if isinstance(selection, NeuronSet):
-            selection.check(spec)
-            return TrainableParameters(None if selection.is_full else selection)
-        if isinstance(selection, Mask):
-            return TrainableParameters.masked(spec, selection)
-        if isinstance(selection, TrainableParameters):
-            selection.check(spec)
-            return selection
-        return TrainableParameters.named(spec, selection)
+        found = _meant(spec, selection)
+        return found & of_slices(spec) if spec.slices else found
 
     @staticmethod
     def named(spec: ModelSpec, names: Collection[str]) -> TrainableParameters:
@@ -203,6 +194,26 @@ class TrainableParameters:
             if (axis, size) not in ids:
                 ids[axis, size] = None if axis is None else self.neurons.ids(axis, size)
         return TrainableSlice(ids[rows, shape[0]], ids[cols, shape[1]] if len(shape) > 1 else None)
+
+
+def of_slices(spec: ModelSpec) -> TrainableParameters:
+    """Return what training moves of a model whose graph has slices: the slices, and all other parameters whole."""
+    parts = {name: TrainableSlice.of_graph(part) for name, part in spec.slices.items()}
+    return TrainableParameters(None, {name: parts.get(name, WHOLE) for name in spec.exchanged})
+
+
+def _meant(spec: ModelSpec, selection: Trainable) -> TrainableParameters:
+    if selection is None:
+        return TrainableParameters()
+    if isinstance(selection, NeuronSet):
+        selection.check(spec)
+        return TrainableParameters(None if selection.is_full else selection)
+    if isinstance(selection, Mask):
+        return TrainableParameters.masked(spec, selection)
+    if isinstance(selection, TrainableParameters):
+        selection.check(spec)
+        return selection
+    return TrainableParameters.named(spec, selection)
 
 
 Trainable = TrainableParameters | NeuronSet | Mask | Collection[str] | None

@@ -10,6 +10,7 @@ import numpy as np
 from edgefl.errors import SelectionError
 from edgefl.models.graph.narrower import IdArray
 from edgefl.models.graph.operations import Shape
+from edgefl.models.graph.parameter_slices import SlicedParameter
 from edgefl.models.neurons.mask import Bits
 
 Ids = Sequence[int] | np.ndarray | None
@@ -37,6 +38,12 @@ class TrainableSlice:
             _checked(f"rows of {name!r}", rows, shape[0]),
             _checked(f"columns of {name!r}", cols, shape[1] if len(shape) > 1 else 1),
         )
+
+    @staticmethod
+    def of_graph(part: SlicedParameter) -> TrainableSlice:
+        """Return the slice that a graph gives. The graph has checked it."""
+        rows, cols = (None if axis is None else np.arange(*axis, dtype=np.int32) for axis in (part.rows, part.cols))
+        return TrainableSlice(rows, cols)
 
     def check(self, name: str, shape: Shape) -> None:
         """Raise SelectionError unless a parameter of this shape has the slice's coordinates."""

@@ -1,19 +1,20 @@
 """The trained part of a model, chosen by patterns over the names of its parameters. All other parameters are frozen.
 
-    head, biases, norms, last:K, blocks.11.*, *.bias, -conv1.*
+    head, biases, norms, last:K, blocks.11.*, *.bias, -conv1.*, fc.weight[0:8], fc.weight[:, 0:32]
 
 Patterns are separated by commas and apply from left to right. A pattern is a glob over full names of parameters, which
 Python's fnmatch reads, or one of the words `head`, `biases`, `norms` and `last:K`. A pattern with `-` before it takes
 away. If the first pattern takes away, it takes away from the whole model. model_blocks.py finds the blocks of `last:K`.
 
+A pattern with rows or columns in brackets chooses a slice (slice_patterns.py). A parameter that another pattern chooses
+as a whole is trained as a whole.
+
 A running statistic has a name like a parameter. The statistics of a BatchNorm follow the batches if patterns name both
-of them. Otherwise they keep their bits, and the BatchNorm normalises by them in training, too. A slice of a parameter
-is not chosen here.
+of them. Otherwise they keep their bits, and the BatchNorm normalises by them in training, too.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -21,14 +22,14 @@ from fnmatch import fnmatchcase
 from edgefl.errors import GraphError, nearest
 from edgefl.models.graph import Graph
 from edgefl.models.graph.operations import BatchNorm, GroupNorm, LayerNorm
+from edgefl.models.graph.parameter_slices import SlicedParameter
 from edgefl.models.neurons.model_blocks import blocks, parameters_from
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.slice_patterns import MOST_CHARACTERS, SlicePattern, slice_pattern, split
 
 WORDS = ("head", "biases", "norms", "last:K")
 STATISTICS = ("running_mean", "running_var")
-SLICE = re.compile(r"\[[^]]*:[^]]*\]")
 SHOWN = 3  # names in an error message
-MOST_CHARACTERS = 100  # characters of a pattern in an error message
 
 
 def with_trained(graph: Graph, text: str) -> Graph:
@@ -41,53 +42,71 @@ def with_trained(graph: Graph, text: str) -> Graph:
     """
     if not text:
         return graph
-    chosen = chosen_names(graph, text) - _kept_statistics(graph)
+    parts = chosen_parts(graph, text)
+    chosen = parts.keys() - _kept_statistics(graph)
     for node in graph.nodes:
         if isinstance(node.op, BatchNorm):
             statistics = {node.full_name(name) for name in STATISTICS}
             chosen -= statistics if statistics - chosen else set()
     frozen = frozenset(graph.parameters()) - chosen
-    found = replace(graph, frozen=frozen)
+    slices = sorted(part for name, part in parts.items() if part is not None and name not in frozen)
+    found = replace(graph, frozen=frozen, slices=tuple(slices))
     if not ModelSpec.of(found).learned:
         raise GraphError(f"train={text[:MOST_CHARACTERS]} leaves no parameter to train; expected at least one")
     return found
 
 
-def chosen_names(graph: Graph, text: str) -> frozenset[str]:
-    """Return the names of the parameters and running statistics that the patterns choose. Raises GraphError like
-    `with_trained`.
+def chosen_parts(graph: Graph, text: str) -> dict[str, SlicedParameter | None]:
+    """Return the parameters and running statistics that the patterns choose, each with its slice.
+
+    The slice of a whole parameter is None.
+    Raises  GraphError like `with_trained`
     """
-    chosen: frozenset[str] = frozenset()
+    chosen: dict[str, SlicedParameter | None] = {}
     for number, pattern in enumerate(patterns(text)):
+        if (sliced := slice_pattern(pattern)) is not None:
+            _add_slices(chosen, graph, sliced)
+            continue
         takes_away = pattern.startswith("-")
         found = _matches(graph, pattern.removeprefix("-").strip())
         if takes_away:
-            chosen = (chosen if number else frozenset(graph.parameters())) - found
+            before = chosen if number else dict.fromkeys(graph.parameters())
+            chosen = {name: part for name, part in before.items() if name not in found}
             continue
         if all(name.rpartition(".")[2] in STATISTICS for name in found):
             raise GraphError(
                 f"train={pattern[:MOST_CHARACTERS]} names running statistics alone, as {min(found)}; expected a "
                 "pattern that also names weights or biases, which training moves"
             )
-        chosen |= found
+        chosen |= dict.fromkeys(found)
     return chosen
 
 
+def _add_slices(chosen: dict[str, SlicedParameter | None], graph: Graph, sliced: SlicePattern) -> None:
+    """Add the slices of one pattern to the chosen parts. A parameter that is chosen as a whole stays whole."""
+    infos = replace(graph, frozen=frozenset(), slices=()).parameters()
+    for name in sorted(_matches(graph, sliced.names)):
+        part = sliced.of(name, infos[name])
+        before = chosen.get(name, part)
+        if before is not None and part is not None and before != part:
+            raise GraphError(
+                f"train={sliced.text} names a second slice of {name} after {before.text}; expected one slice of a "
+                "parameter"
+            )
+        chosen[name] = None if before is None else part
+
+
 def patterns(text: str) -> tuple[str, ...]:
-    """Return the patterns of a text. Raises GraphError for an empty pattern, for a slice and for a wrong `last:K`.
+    """Return the patterns of a text. Raises GraphError for an empty pattern, a wrong slice and a wrong `last:K`.
 
     These checks need no model.
     """
-    found = tuple(part.strip() for part in text.split(","))
+    found = tuple(part.strip() for part in split(text))
     for pattern in found:
         name, shown = pattern.removeprefix("-").strip(), pattern[:MOST_CHARACTERS]
         if not name:
             raise GraphError(f"train={text[:MOST_CHARACTERS]!r} has an empty pattern; expected {_expected()}")
-        if SLICE.search(name):
-            raise GraphError(
-                f"train={shown} names a slice of a parameter; expected whole parameters, as in "
-                f"{SLICE.sub('', name)[:MOST_CHARACTERS]}: a slice of channels is trained by Learner.fit alone"
-            )
+        slice_pattern(pattern)
         if name.startswith("last:") and not (name[5:].isdecimal() and int(name[5:])):
             raise GraphError(f"train={shown}; expected last:K with a number of blocks K >= 1")
     return found

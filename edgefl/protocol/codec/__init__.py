@@ -27,7 +27,8 @@ know the messages around a payload.
 
 Groups and parameters are numbered in the order of ModelSpec.groups and ModelSpec.params.
 
-    block coding  0  dense: every value of the parameter
+    block coding  0  dense: every value of the parameter. Of a parameter that the graph trains in part (Graph.slices),
+                     every value of its slice
                   1  axes: rows and columns of the active neurons of the parameter's groups (ParamSpec.rows, .cols)
               2 + c  flat: coordinates of the flattened parameter, in id coding c = 0, 1 or 2
                   6  masked: the coordinates that the receiver's mask lists. It needs flag 4, and replaces flat

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from edgefl.errors import CodecError
-from edgefl.models.neurons.block_index import Axes, Flat, block_shape
+from edgefl.models.neurons.block_index import Axes, Flat, block_shape, slice_index
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import groups_of
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -138,13 +138,16 @@ def _read_index(
 ) -> Axes | Flat | None:
     """Return the index of a block, after a check that it gives as many values as the entry of the block says."""
     param, where = spec.params[entry.name], f"block {entry.name!r}"
-    index: Axes | Flat | None = None
+    index: Axes | Flat | None = slice_index(spec, entry.name)
     if entry.coding == AXES:
         index = sets.axes(param, spec)
         if index is None:
             raise CodecError(f"{where} in coding axes; expected coding dense, as all its groups are whole")
     elif FLAT <= entry.coding < FLAT + Coding.SEED or entry.coding == FLAT_CODED:
-        return _read_flat(reader, where, entry, math.prod(param.shape), mask)
+        found = _read_flat(reader, where, entry, math.prod(param.shape), mask)
+        if found == index:
+            raise CodecError(f"{where} in coding {entry.coding}; expected coding dense, as it is the trained slice")
+        return found
     elif entry.coding == MASKED and mask is not None:
         index = flat_index(mask, entry.name)
         if index is None:

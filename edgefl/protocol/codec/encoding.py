@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefl.errors import CodecError, SelectionError
-from edgefl.models.neurons.block_index import Axes, Flat, Ids, JoinedIds, ids_by_group
+from edgefl.models.neurons.block_index import Axes, Flat, Ids, JoinedIds, ids_by_group, slice_index
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.update import Block, Update, flat_index
 from edgefl.protocol.codec.coordinates import encode_flat
@@ -174,10 +174,13 @@ def _write_blocks(blocks: Mapping[str, Block], spec: ModelSpec, mask: Mask | Non
     number = {name: i for i, name in enumerate(spec.params)}
     table, payload = [], []
     for name, block in blocks.items():
-        coding = DENSE if block.index is None else AXES
+        is_all = block.index == slice_index(spec, name)  # all that training moves, which the receiver knows
+        coding = DENSE if is_all else AXES
+        if block.index is None and not is_all:
+            raise CodecError(f"block {name!r} is whole; expected the slice {spec.slices[name].text}, which is trained")
         if mask is not None and name in mask.bits and block.index == flat_index(mask, name):
             coding = MASKED
-        elif isinstance(block.index, Flat):
+        elif not is_all and isinstance(block.index, Flat):
             id_coding, data = encode_flat(f"block {name!r}", block.index.ids, block.index.size)
             coding = FLAT_CODED if id_coding is Coding.CODED else FLAT + id_coding
             payload.append(data)

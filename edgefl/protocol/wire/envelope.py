@@ -12,8 +12,10 @@
     frames   each message as in frames.py, numbered from 0
 
 All numbers are little-endian and unsigned. A device need not keep anything in memory between two envelopes. The first
-envelope has only Challenge, which the device answers with Hello and Enrol. The second envelope has Welcome, the whole
-initial model if the device lacks it, verdicts, and the device's next task.
+envelope has only Challenge, which the device answers with Hello and Enrol. The second envelope has Welcome, the initial
+model if the device lacks it, verdicts, and the device's next task. If the device can take the model in parts, and the
+model has frozen parameters, an envelope with ModelParts comes before it. The device answers with ModelRequest or
+PartialModelRequest. The list comes once more before Welcome, and the model leaves out the parts that the device has.
 
 A carrier names an envelope by STYPE, as the array ARRAY of the record RECORD. The module uses no framework.
 deployment/device/relayed_device.py and server/relay.py decide what a side says, and when.
@@ -40,6 +42,9 @@ from edgefl.protocol.wire.messages import (
     Hello,
     Message,
     ModelChunk,
+    ModelParts,
+    ModelRequest,
+    PartialModelRequest,
     Refused,
     Train,
     Trained,
@@ -59,8 +64,8 @@ RECORD, ARRAY, DTYPE, STYPE = "edgefl", "letter", "uint8", "edgefl.letter/1"
 
 WRITERS: tuple[Role, Role] = ("server", "device")
 MAY: dict[Role, tuple[type[Message], ...]] = {
-    "server": (Challenge, Welcome, ModelChunk, Verdict, Train, Evaluate, Finished, Refused),
-    "device": (Hello, Enrol, Trained, Evaluated, Refused),
+    "server": (Challenge, ModelParts, Welcome, ModelChunk, Verdict, Train, Evaluate, Finished, Refused),
+    "device": (Hello, Enrol, ModelRequest, PartialModelRequest, Trained, Evaluated, Refused),
 }
 
 
@@ -88,7 +93,7 @@ def encode(writer: Role, envelope: Envelope) -> bytes:
     if not 0 < len(envelope.run) <= LONGEST_RUN or len(run) > 255:
         raise LocalProtocolError(f"run {envelope.run!r}; expected an id of 1 to {LONGEST_RUN} characters")
     bodies = []
-    agreement = Agreement()
+    agreement = Agreement(in_envelope=True)
     for number, message in enumerate(envelope.messages):
         name = type(message).__name__
         if not isinstance(message, MAY[writer]):
@@ -136,7 +141,7 @@ def decode(writer: Role, data: bytes, limit: int) -> Envelope:
 
 
 def _messages(writer: Role, data: memoryview, count: int) -> tuple[Message, ...]:
-    decoder, agreement, found = frames.Decoder(len(data)), Agreement(), []
+    decoder, agreement, found = frames.Decoder(len(data)), Agreement(in_envelope=True), []
     for number, body in decoder.receive(data):  # type: ignore[arg-type]  # receive takes a view of the data, too
         kind = messages.TYPES.get(number)
         if kind is None or kind not in MAY[writer]:

@@ -36,7 +36,7 @@ LARGEST_MODEL = (  # in bytes, under Limits(). A node has at most 4 parameters
 def pack(model: Model) -> bytes:
     """Return the bytes of a model. Raises GraphError if the parameters do not belong to the graph."""
     model.graph.check(model.params)
-    spec = ModelSpec.of(model.graph)
+    spec = ModelSpec.of(model.graph).without_slices
     text = graph_json.dumps(model.graph).encode()
     payload = codec.encode(take(model.params, spec, kinds=EVERY_KIND), spec)
     return b"".join([len(text).to_bytes(LENGTH_BYTES, "little"), text, payload])
@@ -62,7 +62,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> Model:
         raise CodecError(
             f"graph text of {length} bytes in another form; expected the form that graph_json.dumps writes"
         )
-    spec = ModelSpec.of(graph)
+    spec = ModelSpec.of(graph).without_slices
     payload, size = data[start:], dense_bytes(spec)
     if len(payload) != size:
         raise CodecError(f"parameters of {len(payload)} bytes; expected {size}, all of them as float32")

@@ -31,8 +31,11 @@ class Agreement:
     has_model  whether the device holds all of the initial model
     """
 
-    def __init__(self) -> None:
-        self.has_model = False
+    def __init__(self, in_envelope: bool = False) -> None:
+        """Begin an agreement. In an envelope the two sides have agreed on the parts of the model in earlier envelopes.
+        So a list of parts may come at any time, and the bytes of the model leave out any of the listed parts.
+        """
+        self.has_model, self._in_envelope = False, in_envelope
         self._run = ""
         self._client: int | None = None
         self._held = b""  # digest of the model that the device holds
@@ -73,13 +76,13 @@ class Agreement:
         return None
 
     def _model_request(self, message: ModelRequest) -> str | None:
-        if message.offset >= self._model_bytes:
+        if message.offset >= self._model_bytes and not self._in_envelope:
             return f"offset={message.offset}; expected less than the {self._model_bytes} bytes of the model"
         self._missing = [(message.offset, self._model_bytes)]
         return None
 
     def _model_parts(self, message: ModelParts) -> str | None:
-        if self._held != PARTS or self._parts.parts:
+        if (self._held != PARTS and not self._in_envelope) or self._parts.parts:
             return f"{len(message.parts)} parts; expected one list, for a device that can take the model in parts"
         ends = [0, *(part.offset + part.size for part in message.parts)]
         if any(part.offset < end for part, end in zip(message.parts, ends, strict=False)):
@@ -88,6 +91,8 @@ class Agreement:
         return None
 
     def _partial_request(self, message: PartialModelRequest) -> str | None:
+        if self._in_envelope:
+            return None  # server/relay.py has the list
         if not is_bitmap_of(message.held, len(self._parts.parts)):
             return f"held of {len(message.held)} bytes; expected a bitmap of the {len(self._parts.parts)} listed parts"
         if wrong := self._model_request(ModelRequest(message.offset)):
@@ -99,6 +104,8 @@ class Agreement:
 
     def _model_chunk(self, message: ModelChunk) -> str | None:
         start, limit = self._missing[0] if self._missing else (self._model_bytes, self._model_bytes)
+        if self._in_envelope:
+            start = self._after_parts(start, message.offset)
         if message.offset != start:
             return f"offset={message.offset}; expected {start}"
         end = start + len(message.data)
@@ -110,6 +117,13 @@ class Agreement:
         self._missing = self._missing[1:] if end == limit else [(end, limit), *self._missing[1:]]
         self.has_model = not self._missing
         return None
+
+    def _after_parts(self, start: int, offset: int) -> int:
+        """Return the end of the listed parts that lie between the byte `start` and `offset` without a gap."""
+        for part in self._parts.parts:
+            if part.offset == start < offset:
+                start += part.size
+        return start
 
 
 _RULES: dict[type[Message], Callable[[Agreement, Any], str | None]] = {

@@ -15,6 +15,7 @@ from edgefl.experiment.federation import Federation
 from edgefl.protocol.wire import envelope as envelopes
 from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.messages import (
+    PARTS,
     Challenge,
     Enrol,
     Evaluated,
@@ -69,7 +70,7 @@ def test_it_replies_what_a_connected_device_replies(
     hello, enrol = relay.ask(CHALLENGE)
     assert isinstance(hello, Hello)
     assert isinstance(enrol, Enrol)
-    assert (hello.run, enrol.round, enrol.pending, len(enrol.secret), enrol.model) == ("", 0, 0, 32, b"")
+    assert (hello.run, enrol.round, enrol.pending, len(enrol.secret), enrol.model) == ("", 0, 0, 32, PARTS)
     (first,) = relay.ask(*begun(told), told.script[1])
     (second,) = relay.ask(Verdict(1, "accepted", ""), told.script[2])
     assert [first, second] == [connected.replies[1], connected.replies[2]]

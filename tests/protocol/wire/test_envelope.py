@@ -11,11 +11,12 @@ from edgefl.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from edgefl.protocol.wire import envelope as envelopes
 from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.handshake import Role
-from edgefl.protocol.wire.messages import Finished, Message, ModelRequest
+from edgefl.protocol.wire.messages import Finished, Message, ModelPart, ModelParts, ModelRequest, PartialModelRequest
 
 from .conversation import CHALLENGE, CHUNKS, ENROL, EVALUATE, EVALUATED, HELLO, RUN, TRAIN, TRAINED, VERDICT, WELCOME
 
 LIMIT = 1 << 20
+LISTED = ModelParts([ModelPart(0, len(CHUNKS[0].data), bytes(32))])  # the first chunk is a part
 WRITTEN: list[tuple[Role, tuple[Message, ...]]] = [
     ("server", (CHALLENGE,)),
     ("device", (HELLO, ENROL)),
@@ -25,6 +26,10 @@ WRITTEN: list[tuple[Role, tuple[Message, ...]]] = [
     ("device", (EVALUATED,)),
     ("server", (Finished("all rounds are done"),)),
     ("device", ()),
+    ("server", (LISTED,)),
+    ("device", (PartialModelRequest(0, b"\1"),)),
+    ("server", (LISTED, WELCOME, *CHUNKS)),  # the device has no part
+    ("device", (ModelRequest(0),)),
 ]
 
 
@@ -35,7 +40,7 @@ def test_an_envelope_is_read_as_it_was_written(writer: Role, said: tuple[Message
 
 
 def test_its_purpose_is_what_it_asks_for() -> None:
-    assert [Envelope(RUN, said).purpose for _, said in WRITTEN[::2]] == ["query", "train", "evaluate", "query"]
+    assert [Envelope(RUN, said).purpose for _, said in WRITTEN[:8:2]] == ["query", "train", "evaluate", "query"]
 
 
 @pytest.mark.parametrize(("writer", "said"), WRITTEN)
@@ -47,7 +52,7 @@ def test_the_other_side_may_not_have_written_it(writer: Role, said: tuple[Messag
 
 
 def test_an_envelope_has_only_what_its_writer_may_say() -> None:
-    for writer, message in (("server", TRAINED), ("device", TRAIN), ("device", ModelRequest(0))):
+    for writer, message in (("server", TRAINED), ("device", TRAIN), ("device", CHUNKS[0])):
         with pytest.raises(LocalProtocolError, match=f"in an envelope from the {writer}"):
             envelopes.encode(writer, Envelope(RUN, (message,)))  # type: ignore[arg-type]
     data = bytearray(envelopes.encode("server", Envelope(RUN, (TRAIN,))))
@@ -64,6 +69,14 @@ def test_the_model_is_whole_and_follows_its_welcome() -> None:
     for said in ((CHUNKS[0],), (WELCOME, *CHUNKS[1:]), (WELCOME, *CHUNKS, CHUNKS[0])):
         with pytest.raises(LocalProtocolError, match="ModelChunk with"):
             envelopes.encode("server", Envelope(RUN, said))
+
+
+def test_the_model_leaves_out_parts_that_are_listed() -> None:
+    said = (LISTED, WELCOME, *CHUNKS[1:])
+    data = envelopes.encode("server", Envelope(RUN, said))
+    assert envelopes.decode("server", data, LIMIT).messages == said
+    with pytest.raises(LocalProtocolError, match="ModelChunk with offset"):
+        envelopes.encode("server", Envelope(RUN, (ModelParts([ModelPart(1, 2, bytes(32))]), WELCOME, *CHUNKS[1:])))
 
 
 def test_an_envelope_above_the_limit_is_not_looked_at() -> None:
