@@ -1,7 +1,7 @@
 """The rows of the tutorial's table, as values: which part is trained, by which method, from which weights.
 
-All rows have the same rounds, clients, samples and number of trials for their learning rate. A part that has blocks
-keeps the running statistics of the pretrained network, unless its row says otherwise.
+All rows have the same rounds, clients, samples and number of trials for their learning rate. The running statistics are
+those of the pretrained network, unless a row says otherwise. Every part has the head, whose first weights are random.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OF_METHOD: dict[str, dict[str, Any]] = {
     "local": {"per_round": 20, "rounds": 2, "eval_every": 2},  # client rounds as of fedavg-ft, those before a test too
 }
 FOREIGN = {"pflego": ("epochs", "batch")}  # method -> settings that it lacks: a step is one of all samples of a client
-SEEDS = 3
+SEEDS = 2
 SAMPLES = 1600  # of Fashion-MNIST's training part, the first ones
 STATISTICS_SAMPLES = 256  # samples after them, by which the network with random weights gets its running statistics
 
@@ -51,8 +51,8 @@ class Part(NamedTuple):
 
 PARTS = (
     Part("head", "fedavg-ft", "head"),
-    Part("biases", "fedavg-ft", "biases"),
-    Part("norms", "fedavg-ft", f"norms{KEPT}"),
+    Part("biases and head", "fedavg-ft", "biases,head"),
+    Part("norms and head", "fedavg-ft", f"norms,head{KEPT}"),
     Part("last block", "fedavg-ft", f"last:1{KEPT}"),
     Part("last two blocks", "fedavg-ft", f"last:2{KEPT}"),
     Part("everything", "fedavg-ft", f"{EVERYTHING}{KEPT}"),

@@ -66,7 +66,7 @@ def payload(arrays: int, values: int) -> int:
 @pytest.mark.parametrize(
     ("name", "arrays", "values"),
     [
-        ("norms", 4, 16),  # weight and bias of two norms of 4 channels, without their running statistics
+        ("norms and head", 6, 186),  # weights and biases of two norms of 4 channels, without their statistics; 170
         ("everything", 10, 374),  # 40 and 148 of two convolutions, 16 of the norms, 170 of the head
     ],
 )
@@ -167,7 +167,7 @@ def test_a_record_has_a_line_for_each_row_in_the_order_of_the_table(tmp_path: Pa
 def test_rows_have_names_of_their_own_and_as_many_trials() -> None:
     assert len({part.name for part in PARTS}) == len(PARTS)
     assert {tuple(part.settings["tune"][part.rate]) for part in PARTS} == {GRID}
-    with pytest.raises(ValueError, match=r"part 'tail'; expected some of head; biases;"):
+    with pytest.raises(ValueError, match=r"part 'tail'; expected some of head; biases and head;"):
         chosen(["tail"])
 
 
