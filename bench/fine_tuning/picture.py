@@ -19,7 +19,9 @@ LETTER = 0.56  # mean width of a letter over the size
 MB = 1e6
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 SIDES = {"right": (10, 5, "start"), "left": (-10, 5, "end"), "above": (0, -10, "middle"), "below": (0, 20, "middle")}
-PLACES: Mapping[str, str] = {}  # name of a row -> side of its point on which its label stands; default: right
+PLACES: Mapping[str, str] = {  # name of a row -> side of its point on which its label stands, if not towards the middle
+    "head": "below", "biases and head": "left", "last two blocks": "below", "FedSPU, everything": "above",
+}  # fmt: skip
 
 
 class Canvas(Protocol):
@@ -78,9 +80,9 @@ def place(scale: Scale, row: Row) -> tuple[float, float]:
 def label(scale: Scale, row: Row) -> Label:
     """Return the label of a row: beside its point, or at the end of its line if the row sends nothing."""
     if not row["payload_bytes"]:
-        return Label(row["name"], RIGHT, scale.y(100 * row["own"]) - 6, "end")
+        return Label(row["name"], RIGHT, scale.y(100 * row["own"]) + 18, "end")
     x, y = place(scale, row)
-    dx, dy, anchor = SIDES[PLACES.get(row["name"], "right")]
+    dx, dy, anchor = SIDES[PLACES.get(row["name"], "left" if x > (LEFT + RIGHT) / 2 else "right")]
     return Label(row["name"], x + dx, y + dy, anchor)
 
 
