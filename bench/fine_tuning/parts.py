@@ -18,7 +18,7 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 OF_METHOD: dict[str, dict[str, Any]] = {
     "fedspu": {"refresh": 1},  # a client trains an epoch before its last test, as with fedavg-ft
-    "local": {"per_round": 20, "rounds": 2, "eval_every": 2},  # client rounds as of fedavg-ft, those before a test too
+    "local": {"per_round": 20, "rounds": 2, "eval_every": 2},  # as many client rounds as fedavg-ft with its tests
 }
 FOREIGN = {"pflego": ("epochs", "batch")}  # method -> settings that it lacks: a step is one of all samples of a client
 SEEDS = 2
