@@ -2,7 +2,8 @@
 old.
 
 The drawings have the text colour of the page that shows them, and two colours of their own that are readable on light
-and on dark. The numbers of memory.svg come from the schedules that the native learner runs. Nothing is trained.
+and on dark. The numbers of memory.svg come from the schedules that the native learner runs. The numbers of
+fine-tuning.svg come from the record of `python -m bench fine-tuning`. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench.fine_tuning import picture, record  # noqa: E402
 from edgefl.learning.lowering.arena_inventory import LOSSES, arena_tensors  # noqa: E402
 from edgefl.learning.lowering.lower import lower  # noqa: E402
 from edgefl.learning.lowering.schedule import Schedule  # noqa: E402
@@ -75,6 +77,12 @@ class Drawing:
         colour, fill = (ACTIVE, 1) if active else ("currentColor", 0)
         self.parts.append(
             f'<circle cx="{x:g}" cy="{y:g}" r="11" stroke="{colour}" fill="{ACTIVE}" fill-opacity="{fill}"/>'
+        )
+
+    def point(self, x: float, y: float, colour: str, is_filled: bool) -> None:
+        """Draw a point of a chart."""
+        self.parts.append(
+            f'<circle cx="{x:g}" cy="{y:g}" r="6" stroke="{colour}" fill="{colour}" fill-opacity="{int(is_filled)}"/>'
         )
 
     def svg(self) -> str:
@@ -273,7 +281,15 @@ def _aligned(schedule: Schedule, names: Sequence[str]) -> list[int]:
     return found
 
 
-DRAWINGS = {"architecture": architecture, "fedspu-round": fedspu_round, "frozen-and-sent": frozen, "memory": memory}
+def fine_tuning() -> Drawing:
+    """Draw what the trained parts of a pretrained network reach, over the bytes that they send."""
+    drawing = Drawing(picture.WIDTH, picture.HEIGHT)
+    picture.draw(drawing, record.read(), {"fedavg-ft": SENT, "fedspu": ACTIVE})
+    return drawing
+
+
+DRAWINGS = {"architecture": architecture, "fedspu-round": fedspu_round, "frozen-and-sent": frozen, "memory": memory,
+            "fine-tuning": fine_tuning}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

@@ -66,7 +66,8 @@ def test_a_drawing_is_small_and_asks_nothing_of_other_places(drawing: Path) -> N
     assert ElementTree.fromstring(text).get("viewBox") is not None
     assert len(text) < 30_000
     assert re.findall(r"https?://(?!www\.w3\.org/2000/svg\")\S+|url\(|href", text) == []
-    assert f"drawings/{drawing.name})" in (DOCS / "pictures.md").read_text()
+    pages = "".join((DOCS / page).read_text() for page in ("pictures.md", "fine-tuning.md"))
+    assert f"drawings/{drawing.name})" in pages
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from edgefl.models.graph import Model, model_files
 from edgefl.models.graph.architectures import build
 from edgefl.rng import INIT, stream
 from edgefl.study.export.trained_models import ModelSource, find
+from edgefl.study.run_request import asked
 
 BASE = {"rounds": 2, "clients": 3, "per_round": 2, "epochs": 1, "partition": "iid", "progress": False}
 HEAD, BLOCK = 10 * 256 + 10, 64 * 32 * 9 + 5 * 64  # values of fc, and of conv2 with bn2
@@ -69,6 +70,12 @@ def test_clients_keep_their_part_and_export_whole_models(tmp_path: Path, method:
     for name, value in found.params.items():
         assert (value.tobytes() == base[name].tobytes()) == (not name.startswith("fc.")), name
     assert found.graph.frozen == frozenset(base) - {"fc.weight", "fc.bias"}
+
+
+@pytest.mark.parametrize(("train", "stored"), [(None, ""), ("head", "head"), (["head", "conv2.*"], "head,conv2.*")])
+def test_a_trained_part_is_text_or_a_list_or_none(train: str | list[str] | None, stored: str) -> None:
+    """None trains what the model says, as if the setting were left out."""
+    assert asked("fedavg", None, None, None, None, {"train": train}).experiment.train == stored
 
 
 def test_frozen_parameters_keep_their_bits_and_a_run_goes_on(tmp_path: Path) -> None:
