@@ -178,7 +178,7 @@ def _plain(name: str, value: Any) -> Any:
     if name == "clients" and value == ALL:
         return ALL
     if name == "train" and (value is None or isinstance(value, list | tuple)):
-        return ",".join(map(str, value or ()))  # None is the empty text
+        return ",".join(map(str, value or ()))  # without a value it is the empty text
     if name == "devices" and isinstance(value, str | os.PathLike):
         return read_devices(os.fspath(value))
     listed = _listed(value)
