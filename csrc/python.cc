@@ -51,8 +51,8 @@ public:
 
     void run_batches(const py::args& args, const py::kwargs& named) {
         Args reader("run_batches", args.ptr(), named.ptr());
-        const View index = reader.typed<efl_int32>("index_buffer", Access::out, "int32");
-        const View batches = reader.typed<efl_int32>("batches", Access::in, "int32");
+        const View index = reader.typed("index_buffer", Access::out, Type::int32);
+        const View batches = reader.typed("batches", Access::in, Type::int32);
         reader.end();
         reader.expect_dims(batches, 2, 2);
         reader.expect_shape(index, {batches.shape[1]});
@@ -90,7 +90,7 @@ private:
     // The first call that fails, if any.
     Failure run_steps() const {
         for (const Checked& step : steps_)
-            if (efl_status status = step.call()) return {.step = &step, .status = status};
+            if (efl_status status = step.call()) return Failure{&step, status};
         return {};
     }
 

@@ -24,6 +24,7 @@ SOURCES = {  # a tree with a file in each folder that is compiled
     "csrc/python/call.cc": "int call() { return 4; }\n",
     "csrc/python/operations.cc": "int operations() { return 5; }\n",
     "csrc/python/windows.cc": "int windows() { return 6; }\n",
+    "csrc/python/values.cc": "int values() { return 10; }\n",
     "csrc/python.cc": "int python() { return 7; }\n",
     "csrc/generate.py": "import pathlib, sys\n"
     "folder = pathlib.Path(sys.argv[1])\n"
@@ -78,14 +79,14 @@ needs_compiler = pytest.mark.skipif(
 @needs_compiler
 def test_a_build_compiles_what_a_change_reaches(native_build: ModuleType, tree: Path) -> None:
     library = {"csrc_core_threads.o", "csrc_isa_avx2_linear.o", "csrc_isa_scalar_linear.o", "units_api.o"}
-    module = {f"units_families{SUFFIX}.o", f"units_binding{SUFFIX}.o"}
+    module = {f"units_binding{SUFFIX}.o", f"units_module{SUFFIX}.o"}
     libraries = {"libedgefl.so", f"_core{SUFFIX}"}
     assert built(native_build) == library | module | libraries
     assert built(native_build) == set()
     (tree / "csrc/shared.h").write_text("#define SHARED 2\n")
     assert built(native_build) == {"csrc_core_threads.o"} | libraries
     (tree / "csrc/python/windows.cc").write_text("int windows() { return 9; }\n")
-    assert built(native_build) == {f"units_families{SUFFIX}.o", f"_core{SUFFIX}"}
+    assert built(native_build) == {f"units_binding{SUFFIX}.o", f"_core{SUFFIX}"}
     (tree / "csrc/isa/headers.h").write_text("#define HEADERS 2\n")
     if native_build.is_gcc(native_build.Compiler.of_environment([])):
         assert built(native_build) == {"csrc_isa_avx2_linear.o", "csrc_isa_scalar_linear.o"} | libraries

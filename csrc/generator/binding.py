@@ -77,8 +77,6 @@ def _without_unused(lines: list[str], call: list[str]) -> list[str]:
 
 # ---- one argument ---------------------------------------------------------------------------------------------------
 
-CPP = {"uint8": "efl_uint8", "int32": "efl_int32", "uint32": "efl_uint32", "int64": "efl_int64", "float64": "double"}
-
 
 def _read(argument: Any) -> str:
     name, quoted = argument.name, f'"{argument.name}"'
@@ -107,7 +105,7 @@ def _array(argument: Any) -> str:
         return f'const View {name} = given.f32{or_none}("{name}", {access});'
     if kind in ("word", "any"):
         return f'const View {name} = given.{"word" if kind == "word" else "memory"}("{name}", {access});'
-    return f'const View {name} = given.typed{or_none}<{CPP[kind]}>("{name}", {access}, "{kind}");'
+    return f'const View {name} = given.typed{or_none}("{name}", {access}, Type::{kind});'
 
 
 # ---- what is between arguments --------------------------------------------------------------------------------------

@@ -1,43 +1,35 @@
 // The checks declared in call.h.
 #include "call.h"
 
+#include <Python.h>
+
+#include <cstring>
 #include <stdexcept>
-
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
-namespace py = pybind11;
 
 namespace efl {
 namespace {
 
-py::array array(const Args& args, const char* name, PyObject* value, Access access) {
-    if (!py::isinstance<py::array>(value))
-        args.refuse(name, "type " + std::string(Py_TYPE(value)->tp_name), "a numpy array");
-    const py::array array = py::reinterpret_borrow<py::array>(value);
-    if (!(array.flags() & py::array::c_style))
-        args.refuse(name, "strides that are not C-contiguous", "a C-contiguous array");
-    if (size_t(array.ndim()) > Shape::MOST)
-        args.refuse(name, std::to_string(array.ndim()) + " dimensions", "at most " + std::to_string(Shape::MOST));
-    if (access == Access::out && !array.writeable()) args.refuse(name, "the read-only flag", "a writeable array");
-    return array;
+View view_of(const char* name, const Array& array) {
+    return {.name = name, .shape = Shape(array.extents, array.extents + array.dims), .data = array.data};
 }
 
-View view_of(const char* name, const py::array& array) {
-    return {.name = name,
-            .shape = Shape(array.shape(), array.shape() + array.ndim()),
-            .data = const_cast<void*>(array.data())};
+const char* name_of(Type type) {
+    switch (type) {
+        case Type::float32: return "float32";
+        case Type::float64: return "float64";
+        case Type::uint8: return "uint8";
+        case Type::int32: return "int32";
+        case Type::uint32: return "uint32";
+        case Type::int64: return "int64";
+    }
+    return "";
 }
-
-template <class T>
-bool holds(const py::array& array) {
-    return py::isinstance<py::array_t<T, 0>>(array);
-}
-
-std::string dtype_of(const py::array& array) { return "dtype " + std::string(py::str(array.dtype())); }
-std::string shown(py::handle value) { return "value " + std::string(py::repr(value)); }
 
 }  // namespace
+
+Call::Call(const void* closure, size_t bytes, Run* run) : held_(new unsigned char[bytes]), run_(run) {
+    std::memcpy(held_.get(), closure, bytes);
+}
 
 std::string text(const Shape& shape) { return listed(std::vector<efl_int64>(shape.begin(), shape.end())); }
 
@@ -59,14 +51,19 @@ Shape tailed(std::initializer_list<efl_int64> head, const Shape& whole, size_t f
     return Shape(extents, end);
 }
 
-Word::Word(const char* words) : text(words) {}
-Word::Word(efl_int64 number) : text(std::to_string(number)) {}
-Word::Word(double number) : text(std::to_string(number)) {}
-Word::Word(const Shape& shape) : text(efl::text(shape)) {}
+std::string Word::text() const {
+    switch (kind) {
+        case Kind::words: return words;
+        case Kind::integer: return std::to_string(integer);
+        case Kind::real: return std::to_string(real);
+        case Kind::shape: return efl::text(*shape);
+    }
+    return "";
+}
 
 static std::string joined(Words words) {
     std::string all;
-    for (const Word& word : words) all += word.text;
+    for (const Word& word : words) all += word.text();
     return all;
 }
 
@@ -84,7 +81,7 @@ void Args::expect_divisor(const char* name, efl_int64 value, efl_int64 of) const
 }
 
 void Args::refuse(const std::string& name, const std::string& value, const std::string& expected) const {
-    throw py::value_error(std::string(op_) + ": " + name + " has " + value + "; expected " + expected);
+    throw std::invalid_argument(std::string(op_) + ": " + name + " has " + value + "; expected " + expected);
 }
 
 Args::Args(const char* op, PyObject* args, PyObject* named)
@@ -93,7 +90,7 @@ Args::Args(const char* op, PyObject* args, PyObject* named)
 
 PyObject* Args::take(const char* name) {
     const size_t at = at_++;
-    if (at < positions_) return PyTuple_GET_ITEM(args_, py::ssize_t(at));
+    if (at < positions_) return PyTuple_GET_ITEM(args_, Py_ssize_t(at));
     if (!names_) return nullptr;
     PyObject* const value = PyDict_GetItemString(named_, name);
     named_read_ += value != nullptr;
@@ -103,70 +100,68 @@ PyObject* Args::take(const char* name) {
 PyObject* Args::next(const char* name) {
     PyObject* const value = take(name);
     if (value && !left_out_) return value;
-    throw py::value_error(std::string(op_) + ": " + std::to_string(positions_ + names_) + " arguments; expected also " +
-                          (left_out_ ? left_out_ : name));
+    throw std::invalid_argument(std::string(op_) + ": " + std::to_string(positions_ + names_) +
+                                " arguments; expected also " + (left_out_ ? left_out_ : name));
 }
 
 void Args::end() const {
     if (at_ < positions_)
-        throw py::value_error(std::string(op_) + ": " + std::to_string(positions_) + " arguments; expected " +
-                              std::to_string(at_));
+        throw std::invalid_argument(std::string(op_) + ": " + std::to_string(positions_) + " arguments; expected " +
+                                    std::to_string(at_));
     if (named_read_ < names_)
-        throw py::value_error(std::string(op_) + ": arguments " +
-                              std::string(py::repr(py::handle(named_).attr("keys")())) +
-                              "; expected names of its signature that no position gives");
+        throw std::invalid_argument(std::string(op_) + ": arguments " + shown_keys(named_) +
+                                    "; expected names of its signature that no position gives");
 }
 
-template <class T>
-View Args::checked(const char* name, PyObject* value, Access access, const char* dtype) const {
-    const py::array found = array(*this, name, value, access);
-    if (!holds<T>(found)) refuse(name, dtype_of(found), dtype);
+Array Args::array(const char* name, PyObject* value, Access access) const {
+    Array found;
+    if (!read_array(value, &found)) refuse(name, "type " + std::string(Py_TYPE(value)->tp_name), "a numpy array");
+    if (!found.is_contiguous) refuse(name, "strides that are not C-contiguous", "a C-contiguous array");
+    if (found.dims > Shape::MOST)
+        refuse(name, std::to_string(found.dims) + " dimensions", "at most " + std::to_string(Shape::MOST));
+    if (access == Access::out && !found.is_writeable) refuse(name, "the read-only flag", "a writeable array");
+    return found;
+}
+
+View Args::checked(const char* name, PyObject* value, Access access, Type type) const {
+    const Array found = array(name, value, access);
+    if (!holds(value, type)) refuse(name, dtype_of(value), name_of(type));
     return view_of(name, found);
 }
 
-template <class T>
-View Args::typed(const char* name, Access access, const char* dtype) {
-    return checked<T>(name, next(name), access, dtype);
-}
+View Args::typed(const char* name, Access access, Type type) { return checked(name, next(name), access, type); }
 
-template <class T>
-View Args::typed_or_none(const char* name, Access access, const char* dtype) {
+View Args::typed_or_none(const char* name, Access access, Type type) {
     PyObject* const value = take(name);
-    if (value && value != Py_None) return checked<T>(name, value, access, dtype);
+    if (value && value != Py_None) return checked(name, value, access, type);
     if (!value && !left_out_) left_out_ = name;
     return {.name = name, .shape = {}, .data = nullptr};
 }
 
-template View Args::typed<float>(const char*, Access, const char*);
-template View Args::typed<double>(const char*, Access, const char*);
-template View Args::typed<efl_uint8>(const char*, Access, const char*);
-template View Args::typed<efl_int32>(const char*, Access, const char*);
-template View Args::typed<efl_uint32>(const char*, Access, const char*);
-template View Args::typed<efl_int64>(const char*, Access, const char*);
-template View Args::typed_or_none<float>(const char*, Access, const char*);
-template View Args::typed_or_none<efl_uint8>(const char*, Access, const char*);
-template View Args::typed_or_none<efl_uint32>(const char*, Access, const char*);
-
 View Args::pixels(const char* name, bool* are_bytes) {
-    const py::array found = array(*this, name, next(name), Access::in);
-    *are_bytes = holds<efl_uint8>(found);
-    if (!*are_bytes && !holds<float>(found)) refuse(name, dtype_of(found), "uint8 or float32");
+    PyObject* const value = next(name);
+    const Array found = array(name, value, Access::in);
+    *are_bytes = holds(value, Type::uint8);
+    if (!*are_bytes && !holds(value, Type::float32)) refuse(name, dtype_of(value), "uint8 or float32");
     return view_of(name, found);
 }
 
 View Args::word(const char* name, Access access) {
-    const py::array found = array(*this, name, next(name), access);
-    if (found.itemsize() != 4) refuse(name, dtype_of(found), "a 4-byte type");
+    PyObject* const value = next(name);
+    const Array found = array(name, value, access);
+    if (item_bytes(value) != 4) refuse(name, dtype_of(value), "a 4-byte type");
     return view_of(name, found);
 }
 
 View Args::memory(const char* name, Access access) {
-    const py::array found = array(*this, name, next(name), access);
-    return {.name = name, .shape = {efl_int64(found.nbytes())}, .data = const_cast<void*>(found.data())};
+    PyObject* const value = next(name);
+    View view = view_of(name, array(name, value, access));
+    view.shape = {view.size() * item_bytes(value)};
+    return view;
 }
 
 View Args::ids(const char* name, PyObject* value) {
-    const View view = checked<efl_int32>(name, value, Access::in, "int32");
+    const View view = checked(name, value, Access::in, Type::int32);
     expect_dims(view, 1, 1);
     ids_.push_back({.name = view.name, .first = view.as<efl_int32>(), .count = view.size()});
     return view;
@@ -180,32 +175,22 @@ efl_index Args::index(const char* name) {
 }
 
 float Args::real(const char* name) {
-    const py::handle value = next(name);
-    try {
-        return py::cast<float>(value);
-    } catch (const py::cast_error&) {
-        refuse(name, shown(value), "a number");
-    }
+    PyObject* const value = next(name);
+    float found;
+    if (!read_real(value, &found)) refuse(name, shown(value), "a number");
+    return found;
 }
 
 efl_int64 Args::integer(const char* name) {
-    const py::handle value = next(name);
-    try {
-        return py::cast<efl_int64>(value);
-    } catch (const py::cast_error&) {
-        refuse(name, shown(value), "an integer");
-    }
+    PyObject* const value = next(name);
+    efl_int64 found;
+    if (!read_integer(value, &found)) refuse(name, shown(value), "an integer");
+    return found;
 }
 
 void Args::pair(const char* name, efl_int64* first, efl_int64* second) {
-    const py::handle value = next(name);
-    try {
-        const auto both = py::cast<std::pair<efl_int64, efl_int64>>(value);
-        *first = both.first;
-        *second = both.second;
-    } catch (const py::cast_error&) {
-        refuse(name, shown(value), "two integers");
-    }
+    PyObject* const value = next(name);
+    if (!read_pair(value, first, second)) refuse(name, shown(value), "two integers");
 }
 
 void Args::expect_dims(const View& view, size_t least, size_t most) const {
@@ -226,7 +211,7 @@ void Args::expect_size(const View& view, efl_int64 size) const {
 }
 
 void Args::expect_status(efl_status status, const std::string& what) const {
-    if (status != EFL_OK) throw py::value_error(std::string(op_) + ": " + what + ": " + efl_status_text(status));
+    if (status != EFL_OK) throw std::invalid_argument(std::string(op_) + ": " + what + ": " + efl_status_text(status));
 }
 
 void Checked::raise_unless_ok(efl_status status) const {
@@ -238,7 +223,7 @@ void Checked::raise_unless_ok(efl_status status) const {
             message +=
                 "; " + one.name + " = " + text(Shape(one.first, one.first + shown)) + (shown < one.count ? "..." : "");
         }
-    throw py::value_error(message);
+    throw std::invalid_argument(message);
 }
 
 }  // namespace efl

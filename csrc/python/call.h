@@ -1,21 +1,41 @@
 // Reading a kernel's arguments from Python: dtype, layout and shape are checked once, and what remains is a Call that
 // holds raw pointers only and runs without the interpreter. Every refusal is a ValueError: operation, argument, value,
 // expectation.
-// Families include this file, and with it nothing of Python: only call.cc, operations.cc and python.cc use pybind11.
+// Families include this file, and with it nothing of Python.
 #pragma once
 #include <algorithm>
-#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "../core/check.h"
-
-struct _object;  // PyObject
+#include "values.h"
 
 namespace efl {
 
-using Call = std::function<efl_status()>;
+// A closure over pointers and numbers. A compiler makes one function for each closure. std::function takes several.
+class Call {
+public:
+    template <class Closure>
+    Call(const Closure& closure) : Call(&closure, sizeof closure, &run<Closure>) {
+        static_assert(std::is_trivially_copyable<Closure>::value, "a call holds pointers and numbers only");
+    }
+    efl_status operator()() const { return run_(held_.get()); }
+
+private:
+    using Run = efl_status(const void* held);
+
+    Call(const void* closure, size_t bytes, Run* run);
+    template <class Closure>
+    static efl_status run(const void* held) {
+        return (*static_cast<const Closure*>(held))();
+    }
+
+    std::unique_ptr<unsigned char[]> held_;  // new aligns it for every type
+    Run* run_;
+};
 
 // The extents of an array, in place: a Call copies them without allocating.
 class Shape {
@@ -71,15 +91,23 @@ struct Ids {
     efl_int64 count;
 };
 
-// A part of a message: words, a number or a shape.
+// A part of a message: words, a number or a shape. It points at the shape, so that it costs no destructor.
 struct Word {
-    Word(const char* words);
-    Word(efl_int64 number);
-    Word(efl_int32 number) : Word(efl_int64(number)) {}
-    Word(double number);
-    Word(const Shape& shape);
+    Word(const char* words_) : kind(Kind::words), words(words_) {}
+    Word(efl_int64 number) : kind(Kind::integer), integer(number) {}
+    Word(efl_int32 number) : kind(Kind::integer), integer(number) {}
+    Word(double number) : kind(Kind::real), real(number) {}
+    Word(const Shape& shape_) : kind(Kind::shape), shape(&shape_) {}
 
-    std::string text;
+    std::string text() const;
+
+    enum class Kind { words, integer, real, shape } kind;
+    union {
+        const char* words;
+        efl_int64 integer;
+        double real;
+        const Shape* shape;
+    };
 };
 using Words = std::initializer_list<Word>;
 
@@ -94,16 +122,13 @@ public:
     // args: a tuple; named: a dictionary or null
     Args(const char* op, _object* args, _object* named);
 
-    View f32(const char* name, Access access = Access::in) { return typed<float>(name, access, "float32"); }
+    View f32(const char* name, Access access = Access::in) { return typed(name, access, Type::float32); }
     View f32_or_none(const char* name, Access access = Access::in) {
-        return typed_or_none<float>(name, access, "float32");
+        return typed_or_none(name, access, Type::float32);
     }
-    // Of float, double, uint8, int32, uint32 or int64: call.cc compiles these, once for all families.
-    template <class T>
-    View typed(const char* name, Access access, const char* dtype);
-    // None, or left out where no later argument is given.
-    template <class T>
-    View typed_or_none(const char* name, Access access, const char* dtype);
+    View typed(const char* name, Access access, Type type);
+    View typed_or_none(const char* name, Access access,
+                       Type type);                   // None, or left out where no later argument is given
     View pixels(const char* name, bool* are_bytes);  // uint8 or float32
     View word(const char* name, Access access);      // any type of 4 bytes
     View memory(const char* name, Access access);    // any type, as so many bytes
@@ -129,8 +154,8 @@ private:
     _object* take(const char* name);  // null if it was left out
     _object* next(const char* name);
     View ids(const char* name, _object* value);
-    template <class T>
-    View checked(const char* name, _object* value, Access access, const char* dtype) const;
+    View checked(const char* name, _object* value, Access access, Type type) const;
+    Array array(const char* name, _object* value, Access access) const;
 
     const char* op_;
     _object *const args_, *const named_;

@@ -16,7 +16,7 @@ Call fill_zero(Args& a) {
 }
 
 Call permute(Args& a) {
-    const View values = a.f32("values"), order = a.typed<efl_uint32>("order", Access::in, "uint32");
+    const View values = a.f32("values"), order = a.typed("order", Access::in, Type::uint32);
     const View permuted = a.f32("permuted", Access::out);
     a.expect_dims(values, 1, 1);
     a.expect_shape(order, values.shape);
@@ -31,7 +31,7 @@ Call permute(Args& a) {
 }
 
 Call clip_scale(Args& a) {
-    const View total = a.typed<double>("total", Access::in, "float64");
+    const View total = a.typed("total", Access::in, Type::float64);
     const float max_norm = a.real("max_norm");
     if (!(max_norm >= 0)) a.refuse("max_norm", "value " + std::to_string(max_norm), "a number >= 0");
     const View scale = a.f32("scale", Access::out);

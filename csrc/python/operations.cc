@@ -1,13 +1,10 @@
 // The operations by name, and as Python functions. One call's arguments are read in call.h.
-#include <new>
+#include <Python.h>
+
 #include <stdexcept>
 #include <unordered_map>
 
-#include <pybind11/pybind11.h>
-
 #include "call.h"
-
-namespace py = pybind11;
 
 namespace efl {
 namespace {
@@ -25,11 +22,17 @@ OpsByName by_name() {
     return found;
 }
 
+// The interpreter runs other threads meanwhile.
+struct Released {
+    PyThreadState* const state = PyEval_SaveThread();
+    ~Released() { PyEval_RestoreThread(state); }
+};
+
 void run(const Op& op, PyObject* args, PyObject* named) {
     const Checked checked = make_call(op, args, named);
     efl_status status;
     {
-        py::gil_scoped_release released;
+        const Released released;
         status = checked.call();
     }
     checked.raise_unless_ok(status);
@@ -40,16 +43,8 @@ PyObject* run_from_python(PyObject* self, PyObject* args, PyObject* named) {
     try {
         run(*static_cast<const Op*>(PyCapsule_GetPointer(self, nullptr)), args, named);
         Py_RETURN_NONE;
-    } catch (py::error_already_set& error) {
-        error.restore();
-    } catch (const py::builtin_exception& error) {
-        error.set_error();
-    } catch (const std::invalid_argument& error) {
-        PyErr_SetString(PyExc_ValueError, error.what());
-    } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
+    } catch (...) {
+        set_error();
     }
     return nullptr;
 }
@@ -60,7 +55,7 @@ const Op& find(const std::string& name) {
     static const OpsByName ops = by_name();
     const auto found = ops.find(name);
     if (found == ops.end())
-        throw py::value_error("operation '" + name + "'; expected one of edgefl.kernels.table.TABLE");
+        throw std::invalid_argument("operation '" + name + "'; expected one of edgefl.kernels.table.TABLE");
     return *found->second;
 }
 
@@ -71,7 +66,7 @@ Checked make_call(const Op& op, PyObject* args, PyObject* named) {
     return {.op = op.name, .call = std::move(call), .ids = reader.ids_read()};
 }
 
-// pybind11's own functions take 0.2 us more a call. The method lives as long as the process: functions may outlive the
+// Functions of pybind11 take 0.2 us more a call. The method lives as long as the process: functions may outlive the
 // module.
 PyObject* function(const std::string& name, const std::string& signature, const std::string& documentation) {
     const Op& op = find(name);
@@ -83,8 +78,12 @@ PyObject* function(const std::string& name, const std::string& signature, const 
         .ml_flags = METH_VARARGS | METH_KEYWORDS,
         .ml_doc = about->c_str(),
     };
-    const py::capsule self(&op, [](void*) {});
-    return PyCFunction_NewEx(method, self.ptr(), py::str("edgefl._core").ptr());
+    PyObject* const self = PyCapsule_New(const_cast<Op*>(&op), nullptr, nullptr);
+    PyObject* const module = PyUnicode_FromString("edgefl._core");
+    PyObject* const made = self && module ? PyCFunction_NewEx(method, self, module) : nullptr;
+    Py_XDECREF(self);
+    Py_XDECREF(module);
+    return made;
 }
 
 }  // namespace efl

@@ -52,10 +52,10 @@ static void expect_words(Args& a, const View& structure, const efl_conv2d& c, ef
     a.expect_shape(structure, {words});
 }
 
-static View words_of(Args& a, const char* name, Access access) { return a.typed<efl_uint32>(name, access, "uint32"); }
+static View words_of(Args& a, const char* name, Access access) { return a.typed(name, access, Type::uint32); }
 
 Call sparse_conv2d_build(Args& a) {
-    const View mask = a.typed<efl_uint8>("mask", Access::in, "uint8");
+    const View mask = a.typed("mask", Access::in, Type::uint8);
     const View structure = words_of(a, "structure", Access::out), order = words_of(a, "order", Access::out);
     const View structure_t = words_of(a, "structure_t", Access::out), order_t = words_of(a, "order_t", Access::out);
     a.expect_dims(mask, 4, 4);

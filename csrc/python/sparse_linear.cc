@@ -4,16 +4,16 @@
 namespace efl::reading {
 
 static View structure_of(Args& a, const char* name, Access access = Access::in) {
-    const View view = a.typed<efl_uint32>(name, access, "uint32");
+    const View view = a.typed(name, access, Type::uint32);
     a.expect_dims(view, 1, 1);
     return view;
 }
 
 Call sparse_linear_build(Args& a) {
-    const View mask = a.typed<efl_uint8>("mask", Access::in, "uint8");
+    const View mask = a.typed("mask", Access::in, Type::uint8);
     const View structure = structure_of(a, "structure", Access::out), order = structure_of(a, "order", Access::out);
-    const View structure_t = a.typed_or_none<efl_uint32>("structure_t", Access::out, "uint32"),
-               order_t = a.typed_or_none<efl_uint32>("order_t", Access::out, "uint32");
+    const View structure_t = a.typed_or_none("structure_t", Access::out, Type::uint32),
+               order_t = a.typed_or_none("order_t", Access::out, Type::uint32);
     const efl_int64 batch = a.integer("batch");
     a.expect_dims(mask, 2, 2);
     const efl_int64 out = mask.shape[0], in = mask.shape[1], count = order.size();
