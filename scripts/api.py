@@ -26,8 +26,8 @@ METHODS = (
     "local_training:LocalOnly", "fedper:FedPer", "fedrep:FedRep", "lg_fedavg:LGFedAvg", "fedbabu:FedBABU",
     "ditto:Ditto", "apfl:APFL", "fedselect:FedSelect", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa",
     "subsampling:Subsampling", "subfedavg:SubFedAvg", "prunefl:PruneFL", "fedumf:FedUmf", "scaffold:Scaffold",
-    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout", "fedmp:FedMP",
-    "hermes:Hermes", "fjord:FjORD",
+    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "submodel_training:SubModels",
+    "random_dropout:RandomDropout", "fedmp:FedMP", "hermes:Hermes", "fjord:FjORD",
 )  # fmt: skip
 PARTS = {  # title -> module:name, or a module for its docstring alone. The name after "as" is the users' name
     "Runs": (
