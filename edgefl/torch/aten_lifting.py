@@ -41,9 +41,12 @@ class Lifting:
              the module has for them
     kept     names of running statistics that a BatchNorm does not move in training
     table    entries by the name of the ATen operation
+    outputs  positions of the outputs to lift, the graph's output first
     """
 
-    def __init__(self, program: ExportedProgram, batch_size: int, table: dict[str, Entry]) -> None:
+    def __init__(
+        self, program: ExportedProgram, batch_size: int, table: dict[str, Entry], outputs: tuple[int, ...] = (0,)
+    ) -> None:
         self.graph = fx.Graph()
         self.modules: dict[str, nn.Module] = {}
         self.named: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -52,7 +55,7 @@ class Lifting:
         self.buffers: list[str] = []
         self.kept: set[str] = set()
         self.node: fx.Node = next(iter(program.graph.nodes))
-        self._program, self._batch_size, self._table = program, batch_size, table
+        self._program, self._batch_size, self._table, self._outputs = program, batch_size, table, outputs
         self._constants, self._memory = Constants(), Memory(program.graph)
         self.several: dict[fx.Node, tuple[fx.Node, ...]] = {}  # calls for the results of a node that has several
         self.states: dict[fx.Node, list[fx.Node]] = {}  # last states of the layers of a recurrent node
@@ -69,7 +72,7 @@ class Lifting:
             if node.op == "placeholder":
                 self._place(node)
             elif node.op == "output":
-                found = [self.lifted(each) for each in node.args[0]]
+                found = [self.lifted(node.args[0][at]) for at in self._outputs]
                 self.graph.output(found[0] if len(found) == 1 else tuple(found))
                 self._erase_dead()
             elif node.op == "call_function" and node in self._live:
