@@ -15,6 +15,8 @@ from torch import Tensor, fx, nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.graph import NODE_NAME
+from edgefl.torch.aten_nodes import is_cast_to_itself, is_whole_slice, live
+from edgefl.torch.aten_random import NOT_RANDOM, RANDOM, RandomMask
 from edgefl.torch.bare_parameters import VIEWING
 from edgefl.torch.code_lines import packet
 from edgefl.torch.constant_values import FILLING, Constants
@@ -60,9 +62,10 @@ class Lifting:
         self.several: dict[fx.Node, tuple[fx.Node, ...]] = {}  # calls for the results of a node that has several
         self.states: dict[fx.Node, list[fx.Node]] = {}  # last states of the layers of a recurrent node
         self._lifted: dict[fx.Node, Any] = {}
+        self.masks: dict[fx.Node, RandomMask] = {}
         self.attended: dict[fx.Node, tuple[fx.Node, Tensor, Tensor]] = {}  # results of attention that forward moves
         self.weights = LiftedParameters(self.known)
-        self._live = _live(program.graph)
+        self._live = live(program.graph)
         self.nodes = [node for node in program.graph.nodes if node in self._live]
 
     def lift(self) -> fx.Graph:
@@ -80,7 +83,8 @@ class Lifting:
                     self._visit(node)
                 except Exception as error:  # an ATen call may have a form that no entry expects
                     told = str(error) if isinstance(error, GraphError) else "a form that edgefl does not know"
-                    read = [self._lifted[each] for each in node.all_input_nodes if each in self._lifted]
+                    sources = [each for each in node.all_input_nodes if each not in self.masks]
+                    read = [self._lifted[each] for each in sources if each in self._lifted]
                     self._lifted[node] = self.call(refused, told, *read)  # it reads them, so that they are not dead
                     self._lifted[node].meta["kept"] = is_in_place(node)
         return self.graph
@@ -118,6 +122,8 @@ class Lifting:
             if node.args[1] != 0 and not isinstance(node.meta["val"], int):
                 raise GraphError("a size that follows from the batch size; expected sizes that all batches share")
             self._constants.set(node, self._batch_size)
+        elif packet(node) in RANDOM:
+            self._lifted[node] = _called(RANDOM[packet(node)], self, *node.args, **node.kwargs)
         elif all(each in self._constants for each in sources):
             self._constants.compute(node)
         elif packet(node) in FILLING:
@@ -153,6 +159,12 @@ class Lifting:
         sizes = node.meta["val"].shape
         return tuple(self._batch_size if isinstance(size, torch.SymInt) else int(size) for size in sizes)
 
+    def draw(self, mask: RandomMask) -> fx.Node:
+        """Keep what is known of a random mask, and return the call that refuses every use but a StochasticDepth."""
+        earlier = self._memory.overwritten(self.node) if is_in_place(self.node) else []
+        self.masks |= dict.fromkeys([self.node, *earlier], mask)
+        return self.call(refused, NOT_RANDOM)
+
     def concrete(self, arguments: Any) -> Any:
         """Return arguments with numbers in place of sizes."""
         return self._constants.concrete(arguments)
@@ -177,7 +189,7 @@ class Lifting:
         """Lift a node that reads parameters and constants alone: a view of a parameter, or a computed parameter."""
         name, source = packet(node), node.args[0]
         self.weights.follow(node)
-        if name in ("alias", "contiguous", "clone", "expand") or _is_whole_slice(node) or _is_cast_to_itself(node):
+        if name in ("alias", "contiguous", "clone", "expand") or is_whole_slice(node) or is_cast_to_itself(node):
             assert isinstance(source, fx.Node)
             if source in self.weights.names:
                 self.weights.names[node] = self.weights.names[source]
@@ -304,34 +316,8 @@ class Lifting:
         return call
 
 
-def _is_whole_slice(node: fx.Node) -> bool:
-    source = node.args[0]
-    return (
-        packet(node) == "slice" and isinstance(source, fx.Node) and node.meta["val"].shape == source.meta["val"].shape
-    )
-
-
-def _is_cast_to_itself(node: fx.Node) -> bool:
-    if packet(node) not in ("to", "_to_copy", "type_as"):
-        return False
-    kept: bool = node.meta["val"].dtype == node.all_input_nodes[0].meta["val"].dtype
-    return kept
-
-
 def _called(entry: Entry, *args: Any, **settings: Any) -> Any:
     try:
         return entry(*args, **settings)
     except TypeError as error:
         raise GraphError(f"arguments that edgefl does not know: {error}") from None
-
-
-def _live(graph: fx.Graph) -> set[fx.Node]:
-    """Return the nodes that the output needs, and the writes in place with what they need."""
-    live: set[fx.Node] = set()
-    waiting = [node for node in graph.nodes if node.op == "output" or is_in_place(node)]
-    while waiting:
-        node = waiting.pop()
-        if node not in live:
-            live.add(node)
-            waiting += node.all_input_nodes
-    return live

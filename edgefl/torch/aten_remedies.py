@@ -16,7 +16,7 @@ REMEDIES: dict[str, str] = {
     "rand_like": "write nn.Dropout, or leave the noise to the data",
     "randn": "write nn.Dropout, or leave the noise to the data",
     "rand": "write nn.Dropout, or leave the noise to the data",
-    "bernoulli": "write nn.Dropout, nn.Dropout1d or nn.Dropout2d, or set the rate of stochastic depth to 0",
+    "bernoulli": "write nn.Dropout, nn.Dropout1d, nn.Dropout2d or stochastic depth by examples",
     "alpha_dropout": "write nn.Dropout",
     "mish": "write nn.SiLU",
     "celu": "write nn.ELU",

@@ -92,7 +92,7 @@ def _checked(tensor: Tensor, what: str, axes: int) -> Tensor:
 
 
 def _argument_names(module: nn.Module, count: int) -> tuple[str, ...]:
-    """Return names for positional inputs: those of forward's arguments, or input_0, input_1, ..."""
+    """Return names for positional inputs: the names of the arguments of forward, or input_0, input_1, ..."""
     names = [each.name for each in inspect.signature(module.forward).parameters.values()
              if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]  # fmt: skip
     return tuple(names[at] if at < len(names) else f"input_{at}" for at in range(count))

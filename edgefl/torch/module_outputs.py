@@ -1,6 +1,6 @@
 """The outputs of a module: one tensor, or several in a tuple, dict or dataclass, of which one is the graph's output.
 
-The losses of the others are added in training with the caller's weights, or these outputs are left out.
+The loss of each further output is added in training with the caller's weight, or the further output is left out.
 """
 
 from __future__ import annotations
