@@ -23,13 +23,15 @@ from edgefl.torch.constant_values import FILLING, Constants
 from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.in_place_writes import Memory, is_in_place
 from edgefl.torch.lifted_parameters import LiftedParameters
-from edgefl.torch.moved_values import MOVING, moved
+from edgefl.torch.moved_values import MOVING, moved, numbered
 from edgefl.torch.traced_call import refused
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 COUNTER = "num_batches_tracked"
+MOST_RANK = 4  # axes of a result, with the batch
+Exchange = Callable[["Lifting", fx.Node, Tensor], fx.Node]
 Entry = Callable[..., Any]  # takes the lifting and the arguments of a node, and returns the calls for it
 
 
@@ -43,12 +45,14 @@ class Lifting:
              the module has for them
     kept     names of running statistics that a BatchNorm does not move in training
     table    entries by the name of the ATen operation
+    exchange call for values in another order (exchanged_values.py)
     outputs  positions of the outputs to lift, the graph's output first
     """
 
     def __init__(
-        self, program: ExportedProgram, batch_size: int, table: dict[str, Entry], outputs: tuple[int, ...] = (0,)
-    ) -> None:
+        self, program: ExportedProgram, batch_size: int, table: dict[str, Entry], exchange: Exchange,
+        outputs: tuple[int, ...] = (0,),
+    ) -> None:  # fmt: skip
         self.graph = fx.Graph()
         self.modules: dict[str, nn.Module] = {}
         self.named: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -62,6 +66,8 @@ class Lifting:
         self.several: dict[fx.Node, tuple[fx.Node, ...]] = {}  # calls for the results of a node that has several
         self.states: dict[fx.Node, list[fx.Node]] = {}  # last states of the layers of a recurrent node
         self._lifted: dict[fx.Node, Any] = {}
+        self._exchange = exchange
+        self._far: dict[fx.Node, fx.Node] = {}  # moved values of more axes, and the node whose values they are
         self.masks: dict[fx.Node, RandomMask] = {}
         self.attended: dict[fx.Node, tuple[fx.Node, Tensor, Tensor]] = {}  # results of attention that forward moves
         self.weights = LiftedParameters(self.known)
@@ -111,7 +117,8 @@ class Lifting:
         elif full := signature.inputs_to_lifted_tensor_constants.get(node.name):
             self._constants.set(node, self._program.constants[full].detach().clone())
         else:
-            self._lifted[node] = self.graph.placeholder(node.name)
+            alone = len(self._program.graph_signature.user_inputs) == 1
+            self._lifted[node] = self.graph.placeholder("x" if alone else node.name)
             self._lifted[node].meta["origin"] = node
 
     def _visit(self, node: fx.Node) -> None:
@@ -131,7 +138,7 @@ class Lifting:
         elif all(each in self._constants or each in self.weights for each in sources):
             self._view_parameter(node)
         else:
-            if self._follow(node):
+            if self._follow(node) or self._follow_far(node):
                 return
             entry = self._table.get(packet(node))
             if entry is None:
@@ -152,6 +159,24 @@ class Lifting:
             del self.attended[node]
         else:
             self._lifted[node] = self.call(refused, "the result of attention in an order without joined heads")
+        return True
+
+    def _follow_far(self, node: fx.Node) -> bool:
+        """Return whether a node moves values over more axes than a graph has, and lift it once it has few axes."""
+        source = node.args[0]
+        rank = len(getattr(node.meta.get("val"), "shape", ()))
+        if packet(node) not in MOVING or not isinstance(source, fx.Node):
+            return False
+        if source not in self._far and rank <= MOST_RANK:
+            return False
+        start = self._far.get(source, source)
+        self._far[node] = start
+        if rank > MOST_RANK or packet(node) in ("contiguous", "clone"):
+            self._lifted[node] = self.call(refused, f"a view of {rank} axes; expected at most {MOST_RANK}")
+            return True
+        places = moved(self, node, start, numbered(self.extents(start)))
+        del self._far[node]
+        self._lifted[node] = self._exchange(self, start, places)
         return True
 
     def extents(self, node: fx.Node) -> tuple[int, ...]:

@@ -17,19 +17,21 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import Graph
 from edgefl.models.graph.parameter_sources import needed_for
 from edgefl.torch.aten_attention import ATEN_ATTENTION
+from edgefl.torch.aten_compositions import ATEN_COMPOSITIONS
 from edgefl.torch.aten_functions import ATEN_FUNCTIONS
 from edgefl.torch.aten_layers import ATEN_LAYERS
 from edgefl.torch.aten_lifting import Lifting
 from edgefl.torch.aten_recurrent import ATEN_RECURRENT
 from edgefl.torch.call_sources import LiftedCalls, Refusal
 from edgefl.torch.example_inputs import Inputs
+from edgefl.torch.exchanged_values import exchanged
 from edgefl.torch.exported_program import exported
 from edgefl.torch.graph_converter import Converter
 from edgefl.torch.module_outputs import Chosen, WantedOutputs, chosen, found_again, output_names
 from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
 from edgefl.torch.training_difference import check_modes
 
-TABLE = ATEN_FUNCTIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION
+TABLE = ATEN_FUNCTIONS | ATEN_COMPOSITIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION
 
 
 class Converted(NamedTuple):
@@ -89,7 +91,7 @@ def _exported(module: nn.Module, inputs: Inputs, training: bool) -> ExportedProg
 def _converted(
     module: nn.Module, program: ExportedProgram, inputs: Inputs, outputs: Chosen, refused: list[Refusal] | None = None
 ) -> Converted:  # fmt: skip
-    lifting = Lifting(program, max(2, len(inputs.tensors[0])), TABLE, outputs.places)
+    lifting = Lifting(program, max(2, len(inputs.tensors[0])), TABLE, exchanged, outputs.places)
     lifted = lifting.lift()
     calls = LiftedCalls(lifting, refused)
     converter = Converter(calls, inputs.shape, tuple(zip(inputs.names, inputs.parts, strict=False)))
