@@ -21,17 +21,15 @@ from edgefl.torch.bare_parameters import VIEWING
 from edgefl.torch.code_lines import packet
 from edgefl.torch.constant_values import FILLING, Constants
 from edgefl.torch.exported_program import PREFIX
+from edgefl.torch.followed_moves import FollowedMoves
 from edgefl.torch.in_place_writes import Memory, is_in_place
 from edgefl.torch.lifted_parameters import LiftedParameters
-from edgefl.torch.moved_values import MOVING, moved, numbered
 from edgefl.torch.traced_call import refused
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 COUNTER = "num_batches_tracked"
-MOST_RANK = 4  # axes of a result, with the batch
-Exchange = Callable[["Lifting", fx.Node, Tensor], fx.Node]
 Entry = Callable[..., Any]  # takes the lifting and the arguments of a node, and returns the calls for it
 
 
@@ -45,14 +43,12 @@ class Lifting:
              the module has for them
     kept     names of running statistics that a BatchNorm does not move in training
     table    entries by the name of the ATen operation
-    exchange call for values in another order (exchanged_values.py)
     outputs  positions of the outputs to lift, the graph's output first
     """
 
     def __init__(
-        self, program: ExportedProgram, batch_size: int, table: dict[str, Entry], exchange: Exchange,
-        outputs: tuple[int, ...] = (0,),
-    ) -> None:  # fmt: skip
+        self, program: ExportedProgram, batch_size: int, table: dict[str, Entry], outputs: tuple[int, ...] = (0,)
+    ) -> None:
         self.graph = fx.Graph()
         self.modules: dict[str, nn.Module] = {}
         self.named: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -66,10 +62,8 @@ class Lifting:
         self.several: dict[fx.Node, tuple[fx.Node, ...]] = {}  # calls for the results of a node that has several
         self.states: dict[fx.Node, list[fx.Node]] = {}  # last states of the layers of a recurrent node
         self._lifted: dict[fx.Node, Any] = {}
-        self._exchange = exchange
-        self._far: dict[fx.Node, fx.Node] = {}  # moved values of more axes, and the node whose values they are
+        self.moves = FollowedMoves()
         self.masks: dict[fx.Node, RandomMask] = {}
-        self.attended: dict[fx.Node, tuple[fx.Node, Tensor, Tensor]] = {}  # results of attention that forward moves
         self.weights = LiftedParameters(self.known)
         self._live = live(program.graph)
         self.nodes = [node for node in program.graph.nodes if node in self._live]
@@ -89,7 +83,9 @@ class Lifting:
                     self._visit(node)
                 except Exception as error:  # an ATen call may have a form that no entry expects
                     told = str(error) if isinstance(error, GraphError) else "a form that edgefl does not know"
-                    sources = [each for each in node.all_input_nodes if each not in self.masks]
+                    sources = [
+                        each for each in node.all_input_nodes if each not in self.masks and each not in self.moves.far
+                    ]
                     read = [self._lifted[each] for each in sources if each in self._lifted]
                     self._lifted[node] = self.call(refused, told, *read)  # it reads them, so that they are not dead
                     self._lifted[node].meta["kept"] = is_in_place(node)
@@ -138,7 +134,8 @@ class Lifting:
         elif all(each in self._constants or each in self.weights for each in sources):
             self._view_parameter(node)
         else:
-            if self._follow(node) or self._follow_far(node):
+            if (followed := self.moves.call_for(self, node)) is not None:
+                self._lifted[node] = followed
                 return
             entry = self._table.get(packet(node))
             if entry is None:
@@ -146,38 +143,6 @@ class Lifting:
             earlier = self._memory.overwritten(node) if is_in_place(node) else []
             found = _called(entry, self, *node.args, **node.kwargs)
             self._lifted |= dict.fromkeys([node, *earlier], found)
-
-    def _follow(self, node: fx.Node) -> bool:
-        """Return whether a node moves the result of an attention, and lift it where the heads are joined."""
-        if packet(node) not in MOVING or node.args[0] not in self.attended:
-            return False
-        result, places, joined = self.attended[node.args[0]]  # type: ignore[index]
-        found = moved(self, node, node.args[0], places)  # type: ignore[arg-type]
-        self.attended[node] = (result, found, joined)
-        if found.shape == joined.shape and torch.equal(found, joined):
-            self._lifted[node] = result
-            del self.attended[node]
-        else:
-            self._lifted[node] = self.call(refused, "the result of attention in an order without joined heads")
-        return True
-
-    def _follow_far(self, node: fx.Node) -> bool:
-        """Return whether a node moves values over more axes than a graph has, and lift it once it has few axes."""
-        source = node.args[0]
-        rank = len(getattr(node.meta.get("val"), "shape", ()))
-        if packet(node) not in MOVING or not isinstance(source, fx.Node):
-            return False
-        if source not in self._far and rank <= MOST_RANK:
-            return False
-        start = self._far.get(source, source)
-        self._far[node] = start
-        if rank > MOST_RANK or packet(node) in ("contiguous", "clone"):
-            self._lifted[node] = self.call(refused, f"a view of {rank} axes; expected at most {MOST_RANK}")
-            return True
-        places = moved(self, node, start, numbered(self.extents(start)))
-        del self._far[node]
-        self._lifted[node] = self._exchange(self, start, places)
-        return True
 
     def extents(self, node: fx.Node) -> tuple[int, ...]:
         """Return the sizes of a node, with the example's batch size."""

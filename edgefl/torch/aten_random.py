@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, fx
 
 from edgefl.errors import GraphError
-
-if TYPE_CHECKING:
-    from edgefl.torch.aten_lifting import Lifting
 
 NOT_RANDOM = "random values; expected a Dropout, or a product with one Bernoulli number for each example"
 
@@ -28,12 +25,27 @@ class RandomMask(NamedTuple):
     scale: float = 1.0
 
 
+class DrawingGraph(Protocol):
+    """The lifting of an exported graph that draws random masks."""
+
+    node: fx.Node
+
+    def draw(self, mask: RandomMask) -> fx.Node:
+        """Keep what is known of a random mask, and return the call that refuses every use but a StochasticDepth."""
+
+    def lifted(self, arguments: Any) -> Any:
+        """Return arguments with calls in place of the exported graph's nodes."""
+
+    def call(self, function: Callable[..., Any], *args: Any, **settings: Any) -> fx.Node:
+        """Append the call of a function with lifted arguments."""
+
+
 def stochastic_depth(input: Tensor, p: float) -> Tensor:
     """Stand in a graph for a dropout of whole examples (function_table.py)."""
     raise GraphError(f"stochastic_depth with p={p} has no value; expected a graph that is converted")
 
 
-def _bernoulli(lift: Lifting, input: fx.Node, p: Any = None, **settings: Any) -> Any:
+def _bernoulli(lift: DrawingGraph, input: fx.Node, p: Any = None, **settings: Any) -> Any:
     sizes = lift.node.meta["val"].shape
     if not isinstance(p, float) or not 0 < p < 1 or not _is_of_examples(sizes):
         raise GraphError(NOT_RANDOM)
@@ -44,12 +56,12 @@ def _is_of_examples(sizes: Any) -> bool:
     return len(sizes) > 0 and isinstance(sizes[0], torch.SymInt) and math.prod(map(int, sizes[1:])) == 1
 
 
-def divided(lift: Lifting, mask: RandomMask, divisor: float) -> Any:
+def divided(lift: DrawingGraph, mask: RandomMask, divisor: float) -> Any:
     """Return the call for a mask that forward divides by a number."""
     return lift.draw(RandomMask(mask.keep, mask.scale / divisor))
 
 
-def masked(lift: Lifting, input: fx.Node, mask: RandomMask) -> Any:
+def masked(lift: DrawingGraph, input: fx.Node, mask: RandomMask) -> Any:
     """Return the call for a result that is multiplied by a mask."""
     if not math.isclose(mask.scale * mask.keep, 1, rel_tol=1e-6):
         raise GraphError(

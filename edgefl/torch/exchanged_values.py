@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, fx
 
 from edgefl.errors import GraphError
-from edgefl.torch.aten_lifting import Lifting
+from edgefl.torch.moved_values import SizedGraph
 
 MOST_AXES = 3  # axes that a graph exchanges, without the batch
 
 
-def exchanged(lift: Lifting, source: fx.Node, places: Tensor) -> fx.Node:
+def exchanged(lift: SizedGraph, source: fx.Node, places: Tensor) -> fx.Node:
     """Return the call for the values of a node in another order.
 
     source  node whose values are moved

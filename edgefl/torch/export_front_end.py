@@ -24,7 +24,6 @@ from edgefl.torch.aten_lifting import Lifting
 from edgefl.torch.aten_recurrent import ATEN_RECURRENT
 from edgefl.torch.call_sources import LiftedCalls, Refusal
 from edgefl.torch.example_inputs import Inputs
-from edgefl.torch.exchanged_values import exchanged
 from edgefl.torch.exported_program import exported
 from edgefl.torch.graph_converter import Converter
 from edgefl.torch.module_outputs import Chosen, WantedOutputs, chosen, found_again, output_names
@@ -91,7 +90,7 @@ def _exported(module: nn.Module, inputs: Inputs, training: bool) -> ExportedProg
 def _converted(
     module: nn.Module, program: ExportedProgram, inputs: Inputs, outputs: Chosen, refused: list[Refusal] | None = None
 ) -> Converted:  # fmt: skip
-    lifting = Lifting(program, max(2, len(inputs.tensors[0])), TABLE, exchanged, outputs.places)
+    lifting = Lifting(program, max(2, len(inputs.tensors[0])), TABLE, outputs.places)
     lifted = lifting.lift()
     calls = LiftedCalls(lifting, refused)
     converter = Converter(calls, inputs.shape, tuple(zip(inputs.names, inputs.parts, strict=False)))

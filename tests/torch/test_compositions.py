@@ -64,6 +64,44 @@ def test_outputs_and_gradients_are_torchs(name: str) -> None:
     assert_as_in_float64(Own(step, x), x, name)
 
 
+class Attended(nn.Module):
+    """Attention of nn.MultiheadAttention, which torch.fx cannot trace because of a branch on the shape."""
+
+    def __init__(self, batch_first: bool) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.attention, self.fc = nn.MultiheadAttention(6, 2, batch_first=batch_first), nn.Linear(24, 3)
+        self.batch_first = batch_first
+
+    def forward(self, x: Tensor) -> Any:
+        x = torch.abs(x) if self.batch_first else torch.abs(x).transpose(0, 1)
+        y = self.attention(x, x, x, need_weights=False)[0]
+        return self.fc((y if self.batch_first else y.transpose(0, 1)).flatten(1))
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_attention_of_a_module_is_taken(batch_first: bool) -> None:
+    model = assert_as_in_float64(Attended(batch_first), SEQUENCE)
+    assert [type(node.op).__name__ for node in model.graph.nodes].count("SelfAttention") == 1
+
+
+class Tokens(nn.Module):
+    """A token for each number: a number times a row of a parameter, plus a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.weight, self.bias = (nn.Parameter(torch.randn(6, 4)) for _ in range(2))
+        self.fc = nn.Linear(24, 3)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.fc(torch.abs(torch.abs(x).unsqueeze(-1) * self.weight + self.bias).flatten(1))
+
+
+def test_a_parameter_with_more_positions_repeats_the_value() -> None:
+    assert_as_in_float64(Tokens(), FEATURES)
+
+
 REFUSED: dict[str, tuple[Callable[[Tensor], Tensor], Tensor, str]] = {
     "all axes": (lambda x: torch.abs(x) + x.sum(), FEATURES, "torch.sum: dim=None; expected one axis that is not"),
     "four axes": (
