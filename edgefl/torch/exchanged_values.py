@@ -1,6 +1,6 @@
 """Values that forward moves by views and permutations of more axes than a graph has, as one exchange of three axes.
 
-A channel shuffle views [batch, channels, height, width] as [batch, groups, channels / groups, height, width]. Where its
+A channel shuffle makes such a view, [batch, groups, channels / groups, height, width]. Where its
 values end is found by moving the numbers 0, 1, 2, ... in their place.
 """
 

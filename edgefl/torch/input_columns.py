@@ -21,7 +21,7 @@ NARROWING = ("narrow", torch.narrow)
 def column(
     target: Any, arguments: list[Any], source: Value, parts: dict[str, InputPart]
 ) -> tuple[InputPart, Axes] | None:
-    """Return the part of the graph's input that a call takes, and its axes. None: the call is another one.
+    """Return the part of the graph's input that a call takes, and its axes. Return None for other calls.
 
     arguments  the call's arguments after the input
     parts      parts of the input so far, by name

@@ -22,7 +22,7 @@ Names = tuple[tuple[int, str], ...]  # position among all leaves of the returned
 
 
 class WantedOutputs(NamedTuple):
-    """What the caller of a conversion wants of the outputs.
+    """The wishes of the caller of a conversion for the outputs.
 
     output   main output, or None for the first
     weights  weights of the losses of further outputs
@@ -55,7 +55,7 @@ class Chosen(NamedTuple):
 
 
 def output_names(program: ExportedProgram) -> Names:
-    """Return the positions and names of the tensors that an exported module returns. None is left out."""
+    """Return the positions and names of the tensors that an exported module returns, without None."""
     from torch.utils import _pytree as pytree  # part of every torch that has torch.export
 
     spec = program.call_spec.out_spec
