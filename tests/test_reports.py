@@ -328,6 +328,21 @@ def large_pictures(path: Path) -> Any:
     return run(path, (x, y, np.arange(12) % 3), rounds=1, batch=2).notes
 
 
+def two_outputs(directory: Path) -> Any:
+    from edgefl.torch import from_torch
+
+    module = Of(lambda m, x: (m.box(x), m.kind(x)), box=nn.Linear(8, 4), kind=nn.Linear(8, 3))
+    graph = from_torch(module, torch.tensor(X[:2]), output=1, outputs={0: 0.5}).graph
+    return graph.nodes[-1].name, [(each.result, each.weight) for each in graph.auxiliary]
+
+
+def dict_of_outputs(directory: Path) -> Any:
+    from edgefl.torch import from_torch
+
+    module = Of(lambda m, x: {"prediction": m.fc(x)}, fc=nn.Linear(8, 3))
+    return [node.name for node in from_torch(module, torch.tensor(X[:2])).graph.nodes]
+
+
 def tied_layers(path: Path) -> Any:
     layer, out = nn.Linear(8, 8, bias=False), nn.Linear(8, 3)
     tied = Of(lambda m, x: m.out(F.linear(m.encoder(x), m.encoder.weight.t())), encoder=layer, out=out)
@@ -336,6 +351,8 @@ def tied_layers(path: Path) -> Any:
 
 TAKEN = [
     Report("pytorch/pytorch#127357", tied_layers, ["encoder.weight", "out.bias", "out.weight"]),
+    Report("microsoft/onnxruntime#19008", two_outputs, ("kind", [("box", 0.5)])),
+    Report("VectorInstitute/FL4Health#127", dict_of_outputs, ["fc"]),
     Report("FederatedAI/FATE#5500", column_of_labels, ("y: 3 classes, labels 0..2",)),
     Report("google-parfait/tensorflow-federated#2560", rows_of_targets, True),
     Report("OpenMined/PySyft#4880", word_vectors, (True, True)),
@@ -447,11 +464,6 @@ def deep_lstm() -> Any:
     return Of(lambda m, x: m.fc(m.lstm(x)[0][:, -1]), lstm=lstm, fc=nn.Linear(12, 3))
 
 
-def three_outputs() -> Any:
-    parts = {"box": nn.Linear(8, 4), "kind": nn.Linear(8, 3)}
-    return Of(lambda m, x: (m.box(x), m.kind(x)), **parts)
-
-
 class FocalLoss(nn.Module):  # type: ignore[name-defined,misc]
     def forward(self, outputs: Any, labels: Any) -> Any:
         return F.cross_entropy(outputs, labels)
@@ -487,16 +499,10 @@ REFUSED = [
     ),
     Report("ContinualAI/avalanche#792", of_model(Heads), "forward of Heads takes x, task_labels; expected one input"),
     Report("TL-System/plato#111", of_model(Two), "forward of Two takes image, table; expected one input"),
-    Report("microsoft/onnxruntime#19008", of_model(three_outputs), "the module returns (box, kind); expected"),
     Report(
         "google-parfait/tensorflow-federated#1042",
         with_settings(loss=FocalLoss()),
         "loss is FocalLoss, a function of your program; expected one of cross-entropy, bce, mse, huber, or of nn.",
-    ),
-    Report(
-        "VectorInstitute/FL4Health#127",
-        of_model(lambda: Of(lambda m, x: {"prediction": m.fc(x)}, fc=nn.Linear(8, 3))),
-        "the module returns a dict of one tensor; expected the tensor itself",
     ),
     Report(
         "tensorflow/tensorflow#45361", of_model(deep_lstm, (STEPS, Y, WHO)), "module 'lstm' (LSTM): bidirectional=True"

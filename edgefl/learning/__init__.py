@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Evaluation, FitResult, Learner, Samples
 from edgefl.learning.optimizers import SGD, Adam, AdamW
+from edgefl.learning.packed_inputs import pack_inputs
 
 if TYPE_CHECKING:
     from edgefl.learning.running.graph_learner import GraphLearner
@@ -25,4 +26,15 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(EXPORTS[name]), name)
 
 
-__all__ = ["SGD", "Adam", "AdamW", "Evaluation", "FitOptions", "FitResult", "GraphLearner", "Learner", "Samples"]
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Evaluation",
+    "FitOptions",
+    "FitResult",
+    "GraphLearner",
+    "Learner",
+    "Samples",
+    "pack_inputs",
+]

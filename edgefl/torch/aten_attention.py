@@ -41,11 +41,13 @@ def _attention(
     causal = is_causal or _is_causal(lift, attn_mask)
     op = SelfAttention(features, sizes[1], sizes[3], causal, biases[0] is not None)
     parts = {"in_proj_weight": _joined(lift, weights), "in_proj_bias": _joined(lift, biases)}
-    source = lift.call(torch.transpose, lift.lifted(layers[0].args[0]), 1, 2)
+    value = lift.lifted(layers[0].args[0])
+    is_batch_first = _is_batch_first(layers[0])
+    source = lift.call(torch.transpose, value, 1, 2) if is_batch_first else lift.call(torch.permute, value, 1, 2, 0)
     result = lift.layer(SequenceSelfAttention(op), parts, source)
     batch, heads, steps, size = sizes
     joined = numbered(sizes).transpose(1, 2).reshape(batch, steps, heads * size)
-    lift.attended[lift.node] = (lift.call(torch.transpose, result, 1, 2), numbered(sizes), joined)
+    lift.moves.attended[lift.node] = (lift.call(torch.transpose, result, 1, 2), numbered(sizes), joined)
     return lift.call(refused, "the result of attention before its heads are joined; expected (batch, steps, features)")
 
 
@@ -78,6 +80,11 @@ def _layer_before(lift: Lifting, node: fx.Node) -> fx.Node:
     return node
 
 
+def _is_batch_first(layer: fx.Node) -> bool:
+    """Return whether a layer's result is [batch, steps, features], and not [steps, batch, features]."""
+    return isinstance(layer.meta["val"].shape[0], torch.SymInt)
+
+
 def _check_places(lift: Lifting, moves: tuple[fx.Node, ...], layers: list[fx.Node], sizes: tuple[int, ...]) -> None:
     """Raise GraphError unless queries, keys and values lie in the layers' results as in nn.MultiheadAttention."""
     if any(layer.args[0] is not layers[0].args[0] for layer in layers):
@@ -85,6 +92,8 @@ def _check_places(lift: Lifting, moves: tuple[fx.Node, ...], layers: list[fx.Nod
     batch, heads, steps, size = sizes
     parts = 3 if layers[0] is layers[1] else 1
     whole = numbered((batch, steps, parts, heads, size)).permute(2, 0, 3, 1, 4)
+    if not _is_batch_first(layers[0]):
+        whole = numbered((steps, batch, parts, heads, size)).permute(2, 1, 3, 0, 4)
     for at, (node, layer) in enumerate(zip(moves, layers, strict=True)):
         wanted: Tensor = whole[at if parts == 3 else 0]
         found = moved(lift, node, layer, numbered(lift.extents(layer)))

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.torch.aten_lifting import Entry, Lifting
+from edgefl.torch.aten_random import divided, masked
 from edgefl.torch.code_lines import packet
 from edgefl.torch.traced_call import expect
 
@@ -153,6 +154,10 @@ def _negative(lift: Lifting, input: fx.Node) -> Any:
 
 
 def _multiply(lift: Lifting, input: Any, other: Any) -> Any:
+    if input in lift.masks:
+        input, other = other, input
+    if other in lift.masks:
+        return masked(lift, input, lift.masks[other])
     if not lift.is_value(input):
         input, other = other, input
     if lift.is_value(other) or lift.is_parameter(other):
@@ -162,6 +167,8 @@ def _multiply(lift: Lifting, input: Any, other: Any) -> Any:
 
 def _divide(lift: Lifting, input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
     expect("rounding_mode", rounding_mode, None)
+    if input in lift.masks and not isinstance(other, fx.Node):
+        return divided(lift, lift.masks[input], float(other))
     if lift.is_value(other) or lift.is_parameter(other):
         raise GraphError("a divisor that is not a constant; expected a number or a buffer")
     return _times(lift, input, 1 / _number(lift.known(other)).double())

@@ -15,13 +15,15 @@ from torch import Tensor, fx, nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.graph import NODE_NAME
+from edgefl.torch.aten_nodes import is_cast_to_itself, is_whole_slice, live
+from edgefl.torch.aten_random import NOT_RANDOM, RANDOM, RandomMask
 from edgefl.torch.bare_parameters import VIEWING
 from edgefl.torch.code_lines import packet
 from edgefl.torch.constant_values import FILLING, Constants
 from edgefl.torch.exported_program import PREFIX
+from edgefl.torch.followed_moves import FollowedMoves
 from edgefl.torch.in_place_writes import Memory, is_in_place
 from edgefl.torch.lifted_parameters import LiftedParameters
-from edgefl.torch.moved_values import MOVING, moved
 from edgefl.torch.traced_call import refused
 
 if TYPE_CHECKING:
@@ -41,9 +43,12 @@ class Lifting:
              the module has for them
     kept     names of running statistics that a BatchNorm does not move in training
     table    entries by the name of the ATen operation
+    outputs  positions of the outputs to lift, the graph's output first
     """
 
-    def __init__(self, program: ExportedProgram, batch_size: int, table: dict[str, Entry]) -> None:
+    def __init__(
+        self, program: ExportedProgram, batch_size: int, table: dict[str, Entry], outputs: tuple[int, ...] = (0,)
+    ) -> None:
         self.graph = fx.Graph()
         self.modules: dict[str, nn.Module] = {}
         self.named: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -52,14 +57,15 @@ class Lifting:
         self.buffers: list[str] = []
         self.kept: set[str] = set()
         self.node: fx.Node = next(iter(program.graph.nodes))
-        self._program, self._batch_size, self._table = program, batch_size, table
+        self._program, self._batch_size, self._table, self._outputs = program, batch_size, table, outputs
         self._constants, self._memory = Constants(), Memory(program.graph)
         self.several: dict[fx.Node, tuple[fx.Node, ...]] = {}  # calls for the results of a node that has several
         self.states: dict[fx.Node, list[fx.Node]] = {}  # last states of the layers of a recurrent node
         self._lifted: dict[fx.Node, Any] = {}
-        self.attended: dict[fx.Node, tuple[fx.Node, Tensor, Tensor]] = {}  # results of attention that forward moves
+        self.moves = FollowedMoves()
+        self.masks: dict[fx.Node, RandomMask] = {}
         self.weights = LiftedParameters(self.known)
-        self._live = _live(program.graph)
+        self._live = live(program.graph)
         self.nodes = [node for node in program.graph.nodes if node in self._live]
 
     def lift(self) -> fx.Graph:
@@ -69,7 +75,7 @@ class Lifting:
             if node.op == "placeholder":
                 self._place(node)
             elif node.op == "output":
-                found = [self.lifted(each) for each in node.args[0]]
+                found = [self.lifted(node.args[0][at]) for at in self._outputs]
                 self.graph.output(found[0] if len(found) == 1 else tuple(found))
                 self._erase_dead()
             elif node.op == "call_function" and node in self._live:
@@ -77,7 +83,10 @@ class Lifting:
                     self._visit(node)
                 except Exception as error:  # an ATen call may have a form that no entry expects
                     told = str(error) if isinstance(error, GraphError) else "a form that edgefl does not know"
-                    read = [self._lifted[each] for each in node.all_input_nodes if each in self._lifted]
+                    sources = [
+                        each for each in node.all_input_nodes if each not in self.masks and each not in self.moves.far
+                    ]
+                    read = [self._lifted[each] for each in sources if each in self._lifted]
                     self._lifted[node] = self.call(refused, told, *read)  # it reads them, so that they are not dead
                     self._lifted[node].meta["kept"] = is_in_place(node)
         return self.graph
@@ -104,7 +113,8 @@ class Lifting:
         elif full := signature.inputs_to_lifted_tensor_constants.get(node.name):
             self._constants.set(node, self._program.constants[full].detach().clone())
         else:
-            self._lifted[node] = self.graph.placeholder(node.name)
+            alone = len(self._program.graph_signature.user_inputs) == 1
+            self._lifted[node] = self.graph.placeholder("x" if alone else node.name)
             self._lifted[node].meta["origin"] = node
 
     def _visit(self, node: fx.Node) -> None:
@@ -115,6 +125,8 @@ class Lifting:
             if node.args[1] != 0 and not isinstance(node.meta["val"], int):
                 raise GraphError("a size that follows from the batch size; expected sizes that all batches share")
             self._constants.set(node, self._batch_size)
+        elif packet(node) in RANDOM:
+            self._lifted[node] = _called(RANDOM[packet(node)], self, *node.args, **node.kwargs)
         elif all(each in self._constants for each in sources):
             self._constants.compute(node)
         elif packet(node) in FILLING:
@@ -122,7 +134,8 @@ class Lifting:
         elif all(each in self._constants or each in self.weights for each in sources):
             self._view_parameter(node)
         else:
-            if self._follow(node):
+            if (followed := self.moves.call_for(self, node)) is not None:
+                self._lifted[node] = followed
                 return
             entry = self._table.get(packet(node))
             if entry is None:
@@ -131,24 +144,16 @@ class Lifting:
             found = _called(entry, self, *node.args, **node.kwargs)
             self._lifted |= dict.fromkeys([node, *earlier], found)
 
-    def _follow(self, node: fx.Node) -> bool:
-        """Return whether a node moves the result of an attention, and lift it where the heads are joined."""
-        if packet(node) not in MOVING or node.args[0] not in self.attended:
-            return False
-        result, places, joined = self.attended[node.args[0]]  # type: ignore[index]
-        found = moved(self, node, node.args[0], places)  # type: ignore[arg-type]
-        self.attended[node] = (result, found, joined)
-        if found.shape == joined.shape and torch.equal(found, joined):
-            self._lifted[node] = result
-            del self.attended[node]
-        else:
-            self._lifted[node] = self.call(refused, "the result of attention in an order without joined heads")
-        return True
-
     def extents(self, node: fx.Node) -> tuple[int, ...]:
         """Return the sizes of a node, with the example's batch size."""
         sizes = node.meta["val"].shape
         return tuple(self._batch_size if isinstance(size, torch.SymInt) else int(size) for size in sizes)
+
+    def draw(self, mask: RandomMask) -> fx.Node:
+        """Keep what is known of a random mask, and return the call that refuses every use but a StochasticDepth."""
+        earlier = self._memory.overwritten(self.node) if is_in_place(self.node) else []
+        self.masks |= dict.fromkeys([self.node, *earlier], mask)
+        return self.call(refused, NOT_RANDOM)
 
     def concrete(self, arguments: Any) -> Any:
         """Return arguments with numbers in place of sizes."""
@@ -174,7 +179,7 @@ class Lifting:
         """Lift a node that reads parameters and constants alone: a view of a parameter, or a computed parameter."""
         name, source = packet(node), node.args[0]
         self.weights.follow(node)
-        if name in ("alias", "contiguous", "clone", "expand") or _is_whole_slice(node) or _is_cast_to_itself(node):
+        if name in ("alias", "contiguous", "clone", "expand") or is_whole_slice(node) or is_cast_to_itself(node):
             assert isinstance(source, fx.Node)
             if source in self.weights.names:
                 self.weights.names[node] = self.weights.names[source]
@@ -301,34 +306,8 @@ class Lifting:
         return call
 
 
-def _is_whole_slice(node: fx.Node) -> bool:
-    source = node.args[0]
-    return (
-        packet(node) == "slice" and isinstance(source, fx.Node) and node.meta["val"].shape == source.meta["val"].shape
-    )
-
-
-def _is_cast_to_itself(node: fx.Node) -> bool:
-    if packet(node) not in ("to", "_to_copy", "type_as"):
-        return False
-    kept: bool = node.meta["val"].dtype == node.all_input_nodes[0].meta["val"].dtype
-    return kept
-
-
 def _called(entry: Entry, *args: Any, **settings: Any) -> Any:
     try:
         return entry(*args, **settings)
     except TypeError as error:
         raise GraphError(f"arguments that edgefl does not know: {error}") from None
-
-
-def _live(graph: fx.Graph) -> set[fx.Node]:
-    """Return the nodes that the output needs, and the writes in place with what they need."""
-    live: set[fx.Node] = set()
-    waiting = [node for node in graph.nodes if node.op == "output" or is_in_place(node)]
-    while waiting:
-        node = waiting.pop()
-        if node not in live:
-            live.add(node)
-            waiting += node.all_input_nodes
-    return live

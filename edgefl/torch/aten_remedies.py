@@ -8,15 +8,11 @@ REMEDIES: dict[str, str] = {
     "wrap_with_set_grad_enabled": "set requires_grad=False on the parameters, and write no torch.no_grad in forward",
     "detach": "set requires_grad=False on the parameters that are not to be trained",
     "upsample_bilinear2d": "write F.interpolate(mode='nearest') with a whole scale_factor",
-    "chunk": "write one layer for each part",
-    "split": "write one layer for each part",
-    "split_with_sizes": "write one layer for each part",
-    "unbind": "write one layer for each part",
     "randn_like": "write nn.Dropout, or leave the noise to the data",
     "rand_like": "write nn.Dropout, or leave the noise to the data",
     "randn": "write nn.Dropout, or leave the noise to the data",
     "rand": "write nn.Dropout, or leave the noise to the data",
-    "bernoulli": "write nn.Dropout, nn.Dropout1d or nn.Dropout2d, or set the rate of stochastic depth to 0",
+    "bernoulli": "write nn.Dropout, nn.Dropout1d, nn.Dropout2d or stochastic depth by examples",
     "alpha_dropout": "write nn.Dropout",
     "mish": "write nn.SiLU",
     "celu": "write nn.ELU",
@@ -25,7 +21,6 @@ REMEDIES: dict[str, str] = {
     "conv3d": "write nn.Conv2d on planes",
     "pow": "write a layer that edgefl has, because squares and roots of results have no operation",
     "exp": "leave the exponential to the loss",
-    "sum": "write the mean, and a Linear layer after it",
 }
 """The sentences after "write" begin with a verb, because a refusal appends them after a colon."""
 

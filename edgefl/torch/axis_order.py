@@ -21,6 +21,7 @@ from edgefl.models.graph.operations import (
     Rectifier,
     Shape,
     Smooth,
+    StochasticDepth,
 )
 
 Axes = tuple[int, ...]  # for each torch axis the graph's axis: 0 is the batch, 1 the channels, 2 and 3 the positions
@@ -82,7 +83,7 @@ WANTS: dict[type[Operation], Layout | None] = {Linear: last, Add: None, Mul: Non
 
 def wanted(op: Operation) -> Layout | None:
     """Return the axes with which an operation reads its inputs, or None for the axes of its first input."""
-    if isinstance(op, Rectifier | Smooth | Dropout) or op == PReLU(1):
+    if isinstance(op, Rectifier | Smooth | Dropout | StochasticDepth) or op == PReLU(1):
         return None
     if isinstance(op, LayerNorm):
         return last if len(op.normalized_shape) == 1 else first

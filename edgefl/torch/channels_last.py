@@ -9,6 +9,7 @@ import math
 
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.dropout import _DropoutNd
 
 from edgefl.models.graph.operations import Shape
 
@@ -26,6 +27,14 @@ class PositionwiseLayerNorm(nn.LayerNorm):
     def forward(self, x: Tensor) -> Tensor:
         normed = functional.layer_norm(x.movedim(1, -1), self.normalized_shape, self.weight, self.bias, self.eps)
         return normed.movedim(-1, 1)
+
+
+class ExampleDropout(_DropoutNd):
+    """Dropout of whole examples: all values of an example are 0 with probability p, and x / (1 - p) otherwise."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = x.new_ones(len(x), *(1 for _ in x.shape[1:]))
+        return x * functional.dropout(kept, self.p, self.training)
 
 
 class PermuteAxes(nn.Module):

@@ -17,19 +17,26 @@ from edgefl.learning.lowering.dropout import threshold
 from edgefl.learning.running.dropout_stream import as_state
 from edgefl.models.graph import Graph
 from edgefl.models.graph.operations import AnyDropout
+from edgefl.torch.channels_last import ExampleDropout
 
-KINDS: dict[type[nn.Module], bool] = {nn.Dropout: False, nn.Dropout1d: True, nn.Dropout2d: True, nn.Dropout3d: True}
+KINDS: dict[type[nn.Module], int] = {  # the first axis along which a word decides for all values, if any
+    nn.Dropout: 0,
+    nn.Dropout1d: 2,
+    nn.Dropout2d: 2,
+    nn.Dropout3d: 2,
+    ExampleDropout: 1,
+}
 
 
 class StreamDropout(nn.Module):
     """A module that drops values of [batch, channels, ...] in training, once the learner has set `state`.
 
     number  number of the node in the graph, or of the module among the modules that drop
-    whole   whether whole planes are dropped
+    whole   first axis along which all values are dropped together: 2 for planes, 1 for examples, 0 for single values
     state   int64 [3] = key, step, first sample. With None, nothing is dropped
     """
 
-    def __init__(self, p: float, number: int, whole: bool) -> None:
+    def __init__(self, p: float, number: int, whole: int) -> None:
         super().__init__()
         self.p, self.number, self.whole = p, number, whole
         self.state: NDArray[np.int64] | None = None
@@ -37,9 +44,9 @@ class StreamDropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.state is None or not self.p:
             return x
-        kept = np.ones(tuple(x.shape), np.float32)
-        kernels.backend().dropout(kept, self.state, self.number, threshold(self.p), 1.0, self.whole, kept, None)
-        return x * torch.from_numpy(kept).to(x) * (1 / (1 - self.p))
+        kept = np.ones((len(x), 1, x[0].numel()) if self.whole == 1 else tuple(x.shape), np.float32)
+        kernels.backend().dropout(kept, self.state, self.number, threshold(self.p), 1.0, bool(self.whole), kept, None)
+        return x * torch.from_numpy(kept.reshape(x.shape)).to(x) * (1 / (1 - self.p))
 
 
 class Dropping:

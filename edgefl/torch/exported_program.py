@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 from edgefl.errors import GraphError
 from edgefl.torch.code_lines import is_of_user, shown_line
+from edgefl.torch.example_inputs import Inputs
 
 INNER = "module"  # the attribute of the wrapper that holds the user's module
 PREFIX = f"{INNER}."
@@ -70,32 +71,35 @@ class NotExportedError(GraphError):
     """A module whose forward torch.export cannot export."""
 
 
-class _OneInput(nn.Module):
-    """A module of one input, which leaves all other arguments of the user's forward at their defaults."""
+class _ForwardCall(nn.Module):
+    """A call of the user's module with one or several inputs. All other arguments of forward keep their defaults."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, keywords: tuple[str, ...]) -> None:
         super().__init__()
         self.add_module(INNER, module)
-        self.training = module.training
+        self.training, self._keywords = module.training, keywords
 
-    def forward(self, x: Tensor) -> object:
-        return self.get_submodule(INNER)(x)
+    def forward(self, x: tuple[Tensor, ...]) -> object:
+        module = self.get_submodule(INNER)
+        return module(**dict(zip(self._keywords, x, strict=True))) if self._keywords else module(*x)
 
 
-def exported(module: nn.Module, example: Tensor) -> ExportedProgram:
+def exported(module: nn.Module, inputs: Inputs) -> ExportedProgram:
     """Return the ATen graph of a module in its present mode, in which the batch size is free.
 
-    example  batch of inputs. A batch of one example is repeated, because torch.export would fix the batch size 1
+    inputs  a batch. A batch of one example is repeated, because torch.export would fix the batch size 1
     Raises   GraphError that names the line of forward at which the export fails, and what to write instead
     """
-    batch = example.detach().cpu()
-    batch = torch.cat([batch, batch]) if len(batch) == 1 else batch
+    batch = tuple(each.detach().cpu() for each in inputs.tensors)
+    batch = tuple(torch.cat([each, each]) if len(each) == 1 else each for each in batch)
+    call = _ForwardCall(module, inputs.names if inputs.keywords else ())
     began = time.perf_counter()
     try:
         with _quiet():
             from torch.export import Dim, export  # takes half a second that a module for torch.fx does not need
 
-            return export(_OneInput(module), (batch,), strict=False, dynamic_shapes=({0: Dim("batch", min=2)},))
+            free = tuple({0: Dim("batch", min=2)} for _ in batch)
+            return export(call, (batch,), strict=False, dynamic_shapes=(free,))
     except Exception as error:  # forward is foreign code, and raises anything under torch.export
         raise NotExportedError(_failure(module, error)) from None
     finally:

@@ -34,9 +34,11 @@ from edgefl.models.graph.operations import (
     Sigmoid,
     SiLU,
     Softplus,
+    StochasticDepth,
     Tanh,
     ZeroPad2d,
 )
+from edgefl.torch.aten_random import stochastic_depth
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.traced_call import (
     ModuleSemantics,
@@ -192,6 +194,7 @@ FUNCTIONS: dict[Any, Callable[..., Step]] = {
     functional.adaptive_max_pool1d: _adaptive_max_pool,
     functional.adaptive_max_pool2d: _adaptive_max_pool,
     functional.dropout: _dropout(Dropout),
+    stochastic_depth: lambda input, p: Step(dropout(StochasticDepth, p), (input,)),
     functional.dropout1d: _dropout(Dropout1d),
     functional.dropout2d: _dropout(Dropout2d),
     functional.adaptive_avg_pool2d: lambda input, output_size: Step((adaptive_pool(output_size),), (input,)),

@@ -15,38 +15,45 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import INPUT, Graph
-from edgefl.models.graph.operations import Add, AddParameter, Concat, Mul, MulParameter, Shape, Slice, WithParameter
-from edgefl.torch.axis_order import Value, first, last, time_first, wanted, with_channels
+from edgefl.models.graph.operations import (
+    Add,
+    Concat,
+    Embedding,
+    Flatten,
+    InputPart,
+    Mul,
+    Shape,
+    Slice,
+    WithParameter,
+)
+from edgefl.torch.axis_order import Axes, Value, first, last, time_first, wanted, with_channels
 from edgefl.torch.bare_parameters import positions, viewed
+from edgefl.torch.call_kinds import ARITHMETIC, COMBINING, JOINS, OVERWRITING, SOFTMAXES
 from edgefl.torch.call_sources import Calls
+from edgefl.torch.example_inputs import node_name
 from edgefl.torch.function_table import FUNCTIONS, METHODS
 from edgefl.torch.graph_builder import Builder
+from edgefl.torch.graph_ends import end_alone, ends
+from edgefl.torch.input_columns import column
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.parameter_operands import operand
 from edgefl.torch.sequence_table import SEQUENCES, UNFOLDED, SequenceCall
 from edgefl.torch.shape_table import MAXIMA, SHAPING, AxisConversion, flatten, leaves_batch_alone, transpose, unflatten
-from edgefl.torch.traced_call import ModuleSemantics, Step, expect, is_end, refused
+from edgefl.torch.traced_call import (
+    ModuleSemantics,
+    Step,
+    called,
+    computed,
+    expect,
+    is_end,
+    reads_shape,
+    refuse_later_use,
+    refused,
+)
 from edgefl.torch.zero_state import ZEROS, are_zeros
-
-ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv)
-COMBINING: dict[Any, type[WithParameter]] = {
-    **dict.fromkeys((operator.add, operator.iadd, torch.add, "add", "add_"), AddParameter),
-    **dict.fromkeys((operator.mul, operator.imul, torch.mul, "mul", "mul_"), MulParameter),
-}
-OVERWRITING = (operator.iadd, operator.imul, "add_", "mul_")
-JOINS = (torch.cat, torch.concat, torch.concatenate)
-SOFTMAXES: dict[Any, type[nn.Module]] = {
-    functional.softmax: nn.Softmax,
-    torch.softmax: nn.Softmax,
-    "softmax": nn.Softmax,
-    functional.log_softmax: nn.LogSoftmax,
-    torch.log_softmax: nn.LogSoftmax,
-    "log_softmax": nn.LogSoftmax,
-}
 
 _Several = tuple["Callable[[], Value] | _Several", ...]
 
@@ -54,39 +61,40 @@ _Several = tuple["Callable[[], Value] | _Several", ...]
 class Converter:
     """One pass over a traced graph. Every traced node becomes a result with its axes, or a known value (a shape)."""
 
-    def __init__(self, calls: Calls, input_shape: Shape) -> None:
+    def __init__(self, calls: Calls, input_shape: Shape, parts: tuple[tuple[str, InputPart], ...] = ()) -> None:
         self._calls, self._modules = calls, calls.modules
-        self._input_shape = input_shape
+        self._input_shape, self._packed = input_shape, list(parts)
+        self._parts: dict[str, InputPart] = {}  # parts of the input so far
         self._build = Builder()
         self._build.named = dict(calls.named)
         self._values: dict[fx.Node, Value] = {}
         self._several: dict[fx.Node, _Several] = {}  # makers of several results, which run on demand
         self._known: dict[fx.Node, Any] = {}
         self._called: set[str] = set()
-        self.left_out: nn.Module = nn.Identity()  # the end of the module that the graph leaves out, such as a softmax
+        self._ends: dict[fx.Node, nn.Module] = {}  # ends of the module that the graph leaves out, such as a softmax
+        self.left_out: nn.Module = nn.Identity()  # what the graph leaves out before the module's main output
 
-    def convert(self, traced: fx.Graph) -> Graph:
+    def convert(self, traced: fx.Graph, weights: tuple[float, ...] = ()) -> Graph:
+        """Return the graph. `weights` are the weights of the losses of all outputs but the first."""
         self._build.taken = {str(node.target) for node in traced.nodes if node.op == "call_module"}
         for node in traced.nodes:
             try:
                 self._visit(node)
             except GraphError as error:
                 self._values |= self._calls.refuse(node, str(error))
-        self._check_end(next(iter(reversed(traced.nodes))).args[0])
+        output = next(iter(reversed(traced.nodes))).args[0]
+        every: Any = output if weights else (output,)
+        results = [self._values.get(each) if isinstance(each, fx.Node) else None for each in every]
+        self.left_out = self._ends.get(every[0], self.left_out)
+        if weights:
+            auxiliary = ends(self._build, results, weights)
+            return Graph(self._input_shape, tuple(self._build.nodes), auxiliary=auxiliary)
+        end_alone(self._build, results[0], output)
         return Graph(self._input_shape, tuple(self._build.nodes))
-
-    def _check_end(self, output: Any) -> None:
-        result = self._values.get(output) if isinstance(output, fx.Node) else None
-        if result is None or not self._build.nodes or result.name != self._build.nodes[-1].name:
-            raise GraphError(f"the module returns {output}; expected the result of its last operation")
-        if result.axes != first(len(result.axes)):
-            self._build.placed(result, first(len(result.axes)))
 
     def _visit(self, node: fx.Node) -> None:
         if node.op == "placeholder":
-            if self._values:
-                raise GraphError("a second input; expected one")
-            self._values[node] = Value(INPUT, self._input_shape, first(len(self._input_shape) + 1))
+            self._place(node)
         elif node.op == "call_module":
             self._visit_module(node, self._modules[str(node.target)])
         elif node.op in ("call_function", "call_method"):
@@ -99,6 +107,22 @@ class Converter:
                 self._visit_call(node)
         elif node.op == "get_attr":
             self._known[node] = self._calls.tensor(str(node.target))
+
+    def _place(self, node: fx.Node) -> None:
+        if not self._packed:
+            if self._values:
+                raise GraphError("a second input; expected one")
+            self._values[node] = Value(INPUT, self._input_shape, first(len(self._input_shape) + 1))
+            return
+        name, part = self._packed.pop(0)
+        if node.users:
+            rank = node.meta["origin"].meta["val"].dim()  # a tensor [batch] is one value of each example
+            self._part(node, part, first(rank), node_name(name))
+
+    def _part(self, node: fx.Node, part: InputPart, axes: Axes, name: str) -> None:
+        """Add a part of the input."""
+        own = self._build.add(part, (INPUT,), name)
+        self._parts[own], self._values[node] = part, Value(own, part.shape, axes)
 
     def _visit_module(self, node: fx.Node, module: nn.Module) -> None:
         if isinstance(module, nn.Softmax | nn.LogSoftmax):
@@ -125,10 +149,16 @@ class Converter:
             self._combine(node, COMBINING[node.target], args)
         elif node.target in SHAPING:
             value = self._value_of(args.pop(0) if args else settings.pop("input"))
-            if value.shape == (1,) and leaves_batch_alone(node.target, *args, **settings) and is_end(node):
-                self.left_out, self._values[node] = nn.Flatten(0), value
+            if value.name in self._parts and node.target in ("long", "int"):
+                self._values[node] = value
                 return
-            shaped = _called(SHAPING[node.target], value, *args, **settings)
+            if found := column(node.target, args, value, self._parts):
+                self._part(node, *found, f"{value.name}_{found[0].start}")
+                return
+            if value.shape == (1,) and leaves_batch_alone(node.target, *args, **settings) and is_end(node):
+                self._ends[node], self._values[node] = nn.Flatten(0), value
+                return
+            shaped = called(SHAPING[node.target], value, *args, **settings)
             if node.target in MAXIMA:
                 self._several[node] = (lambda: self._build.shaped(shaped, value, node.name),)
             else:
@@ -141,7 +171,7 @@ class Converter:
         (seen,) = (argument for argument in arguments if isinstance(argument, Tensor))
         (source,) = (argument for argument in arguments if not isinstance(argument, Tensor))
         if node.target in OVERWRITING:
-            _refuse_later_use(source, node)
+            refuse_later_use(source, node)
         op, value, name = operand(kind, seen, self._value_of(source), self._calls, self._build, node.name)
         self._values[node] = self._build.run((op,), (value,), name, True, lambda rank: value.axes)
 
@@ -152,7 +182,7 @@ class Converter:
             raise GraphError("expected at the end only, over the classes")
         expect("dim", dim, 1, -1)
         warnings.warn(f"{end} at the end is left to the loss: outputs are logits", stacklevel=2)
-        self.left_out = end
+        self._ends[node] = end
         self._values[node] = self._value_of(source)
 
     def _call_module(self, node: fx.Node) -> None:
@@ -179,7 +209,7 @@ class Converter:
         if name in self._called:
             raise GraphError("called twice; edgefl has no shared weights")
         self._called.add(name)
-        found: SequenceCall = _called(SEQUENCES[type(module)], module, *args, **settings)
+        found: SequenceCall = called(SEQUENCES[type(module)], module, *args, **settings)
         value = self._value_of(found.source)
         if len(value.shape) != 2:
             raise GraphError(f"input of {len(value.shape)} extents; expected steps and features")
@@ -187,15 +217,15 @@ class Converter:
         for suffix, op in found.ops:
             value = self._build.run((op,), (value,), f"{name}{suffix}", not suffix, found.layout)
         end = partial(self._build.run, (Slice(value.shape[1] - 1, 1),), (value,), f"{name}_end", False, time_first)
-        ends: _Several = (((end,) if found.nested else end),) if found.has_end else ()
-        self._several[node] = (lambda: value, *ends)
+        last: _Several = (((end,) if found.nested else end),) if found.has_end else ()
+        self._several[node] = (lambda: value, *last)
 
     def _step(self, node: fx.Node, args: Any, settings: Any) -> Step:
         """Return the meaning of a function or method call."""
         table: dict[Any, Any] = METHODS if node.op == "call_method" else FUNCTIONS
         if node.target not in table:
             raise GraphError("edgefl has no operation for it")
-        step: Step = _called(table[node.target], *args, **settings)
+        step: Step = called(table[node.target], *args, **settings)
         return step
 
     def _append(
@@ -203,7 +233,7 @@ class Converter:
     ) -> None:
         """Add the operations of `step`. The last one is named `name`, or the next free name after it."""
         if step.overwrites:
-            _refuse_later_use(step.inputs[0], node)
+            refuse_later_use(step.inputs[0], node)
         values = tuple(self._value_of(source) for source in step.inputs)
         ops = step.ops
         if callable(ops):
@@ -225,6 +255,8 @@ class Converter:
             values = self._build.alike(values)
         gives = means.gives or wants or (lambda rank: values[0].axes)
         result = self._build.run(ops, values, name, is_free, gives)
+        if isinstance(ops[0], Embedding) and values[0].axes == (0,):  # one id for each example, not a sequence of ids
+            result = self._build.run((Flatten(),), (result,), f"{name}_row", False, first)
         if means.results is None:
             self._values[node] = result
         else:
@@ -262,7 +294,7 @@ class Converter:
             self._known[node] = self._known[source][self._resolved(rest[0])]
         elif node.target in (operator.getitem, getattr) and isinstance(source, fx.Node) and source in self._several:
             self._take(node, source, rest[0])
-        elif _reads_shape(node):
+        elif reads_shape(node):
             shape = self._value_of(source).extents
             self._known[node] = shape[rest[0]] if node.target == "size" and rest else shape
         elif node.target is getattr and rest == ["mT"]:
@@ -275,7 +307,7 @@ class Converter:
         elif self._is_constant(node):
             self._known[node] = self._constant(node)
         elif node.target in ARITHMETIC and not any(argument in self._values for argument in node.all_input_nodes):
-            self._known[node] = _computed(node.target, *self._resolved(node.args))
+            self._known[node] = computed(node.target, *self._resolved(node.args))
         return any(node in known for known in (self._known, self._values, self._several))
 
     def _is_constant(self, node: fx.Node) -> bool:
@@ -309,33 +341,3 @@ class Converter:
             self._several[node] = found
         else:
             self._values[node] = found()
-
-
-def _called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:
-    """Return the meaning that an entry of a table gives to a call with torch's arguments."""
-    try:
-        return entry(*args, **settings)
-    except TypeError as error:
-        raise GraphError(f"arguments that edgefl does not know: {error}") from None
-
-
-def _computed(function: Callable[..., Any], *numbers: Any) -> int:
-    """Return the result of arithmetic with extents."""
-    if any(not isinstance(number, int) for number in numbers):
-        raise GraphError(
-            f"arithmetic with {', '.join(map(str, numbers))}; expected extents of spatial axes or channels"
-        )
-    return int(function(*numbers))
-
-
-def _reads_shape(node: fx.Node) -> bool:
-    return node.target == "size" or (node.target is getattr and node.args[1:] == ("shape",))
-
-
-def _refuse_later_use(source: fx.Node, node: fx.Node) -> None:
-    """Raise GraphError if a later node reads a value that `node` overwrites. A graph has values, not memory."""
-    order = list(node.graph.nodes)
-    later = order[order.index(node) + 1 :]
-    for user in later:
-        if user in source.users and not _reads_shape(user):
-            raise GraphError(f"in place, and {user} reads the overwritten {source}; expected inplace=False")

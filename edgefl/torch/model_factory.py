@@ -11,6 +11,7 @@ from torch import nn
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model
 from edgefl.models.graph.operations import Shape
+from edgefl.torch.example_inputs import inputs_of
 from edgefl.torch.export_front_end import refusals
 from edgefl.torch.exported_program import NotExportedError
 from edgefl.torch.trace import from_torch
@@ -40,8 +41,9 @@ def refusals_of(factory: object, name: str, input_shape: Shape) -> list[str]:
     try:
         from_torch(made, examples(made, input_shape))
     except GraphError as error:
-        found = refusals(made, examples(made, input_shape)) if not isinstance(error, NotExportedError) else []
-        return [str(each) for each in found] or [str(error)]
+        if isinstance(error, NotExportedError):
+            return [str(error)]
+        return [str(each) for each in refusals(made, inputs_of(made, examples(made, input_shape)))] or [str(error)]
     return []
 
 

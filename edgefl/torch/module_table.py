@@ -50,12 +50,14 @@ from edgefl.models.graph.operations import (
     SiLU,
     Slice,
     Softplus,
+    StochasticDepth,
     Tanh,
     Upsample,
     ZeroPad2d,
 )
 from edgefl.torch.axis_order import first, last
 from edgefl.torch.channels_last import (
+    ExampleDropout,
     FlattenPositions,
     PackedInput,
     PermuteAxes,
@@ -240,6 +242,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     nn.Dropout: _dropout(Dropout),
     nn.Dropout1d: _dropout(Dropout1d),
     nn.Dropout2d: _dropout(Dropout2d),
+    ExampleDropout: _dropout(StochasticDepth),
     Sum: lambda module: (Add(),),
     MeanOfPlanes: lambda module: (GlobalAvgPool(),),
     Product: lambda module: (Mul(),),

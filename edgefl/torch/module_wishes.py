@@ -16,6 +16,7 @@ from torch.nn.utils import parametrize
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model, Params
+from edgefl.torch.example_inputs import Inputs
 from edgefl.torch.graph_module import to_torch
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.sequence_table import SEQUENCES
@@ -50,17 +51,17 @@ def check_wishes(module: nn.Module) -> None:
             raise GraphError(f"parameter {name!r}: a gradient hook; expected no hook: remove it first")
 
 
-def check_inputs(module: nn.Module) -> None:
-    """Raise GraphError if forward needs more than one input. Arguments with a default keep the default."""
+def check_inputs(module: nn.Module, inputs: Inputs) -> None:
+    """Raise GraphError if forward needs more inputs than the example has. Arguments with a default keep the default."""
     needed = [
         name
         for name, found in inspect.signature(module.forward).parameters.items()
         if found.default is found.empty and found.kind in (found.POSITIONAL_ONLY, found.POSITIONAL_OR_KEYWORD)
     ]
-    if len(needed) > 1:
+    if len(needed) > len(inputs.tensors):
         raise GraphError(
-            f"forward of {type(module).__name__} takes {', '.join(needed)}; expected one input: a model has one tensor "
-            "of samples, and other arguments of forward need defaults"
+            f"forward of {type(module).__name__} takes {', '.join(needed)}; expected one input, or a tuple of "
+            f"{len(needed)} tensors as the example: other arguments of forward need defaults"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -15,11 +16,20 @@ MOVING = frozenset(
 """The names of operations that change no value."""
 
 
-class Concrete(Protocol):
-    """A graph whose sizes are known."""
+class SizedGraph(Protocol):
+    """The lifting of an exported graph, whose sizes are known."""
 
     def concrete(self, arguments: Any) -> Any:
         """Return arguments with numbers in place of sizes."""
+
+    def extents(self, node: fx.Node) -> tuple[int, ...]:
+        """Return the sizes of a node, with the example's batch size."""
+
+    def lifted(self, arguments: Any) -> Any:
+        """Return arguments with calls in place of the exported graph's nodes."""
+
+    def call(self, function: Callable[..., Any], *args: Any, **settings: Any) -> fx.Node:
+        """Append the call of a function with lifted arguments."""
 
 
 def numbered(sizes: tuple[int, ...]) -> Tensor:
@@ -27,7 +37,7 @@ def numbered(sizes: tuple[int, ...]) -> Tensor:
     return torch.arange(math.prod(sizes)).view(sizes)
 
 
-def moved(graph: Concrete, node: fx.Node, start: fx.Node, numbers: Tensor) -> Any:
+def moved(graph: SizedGraph, node: fx.Node, start: fx.Node, numbers: Tensor) -> Any:
     """Return where `node` has the numbers that `start` has in their order. Both are joined by operations of MOVING."""
     if node is start:
         return numbers

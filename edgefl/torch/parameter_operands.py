@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from edgefl.errors import GraphError
-from edgefl.models.graph.operations import WithParameter
+from edgefl.models.graph.operations import Upsample, WithParameter
 from edgefl.torch.axis_order import Value, with_channels
 from edgefl.torch.bare_parameters import combined
 from edgefl.torch.call_sources import Calls
@@ -61,6 +61,7 @@ def operand(kind: type[WithParameter], seen: Tensor, value: Value, calls: Calls,
 def _of_parameter(
     kind: type[WithParameter], whole: Tensor, seen: Tensor, value: Value, build: Builder, name: str
 ) -> Operand:
+    value = _repeated(seen, value, build)
     long = [dim for dim in range(-seen.dim(), 0) if seen.shape[dim] > 1]
     if len(long) == 1 and -long[0] <= len(value.axes):
         value = build.placed(value, with_channels(value.axes, long[0]))
@@ -70,6 +71,18 @@ def _of_parameter(
     if node != name:
         build.named[node] = (("", name),)
     return Operand(op, value, node)
+
+
+def _repeated(seen: Tensor, value: Value, build: Builder) -> Value:
+    """Return a value [channels, 1], or [1, positions], repeated along the axis in which the operand is longer."""
+    wider = [dim for dim in range(-min(seen.dim(), len(value.axes)), 0)
+             if value.extents[dim] == 1 and seen.shape[dim] > 1]  # fmt: skip
+    if len(value.shape) != 2 or len(wider) != 1 or value.axes[0] != 0:
+        return value
+    dim = wider[0]
+    axes = (0, 1, 2) if dim == -1 else (0, 2, 1)
+    value = build.placed(value, axes)
+    return build.run((Upsample((1, seen.shape[dim])),), (value,), f"{value.name}_repeated", False, lambda rank: axes)
 
 
 def free_name(name: str, build: Builder) -> str:

@@ -208,6 +208,8 @@ def item(value: Value, index: Any) -> AxisConversion:
     parts = [(dim, part) for dim, part in enumerate(wanted) if not _is_whole(part, value.extents[dim])]
     if not parts:
         return _renamed(value, value.axes)
+    if len(parts) == 1 and len(value.shape) in (1, 3) and value.axes[parts[0][0]] == 1:
+        return _range_of_channels(value, *parts[0])
     if len(parts) > 1 or len(value.shape) != 2 or value.axes[parts[0][0]] == 0:
         raise GraphError(
             f"index {index!r} of {_shown(value.extents)}; expected one step of a sequence, or a range of steps"
@@ -237,6 +239,24 @@ def _part(value: Value, dim: int, part: Any) -> AxisConversion:
         raise GraphError(f"index {part!r}; expected a number below {length}")
     axes = tuple(axis for axis in wants if axis != 2)
     return AxisConversion(wants, (*(() if length == 1 else (Slice(part % length, 1),)), Flatten()), axes)
+
+
+def _range_of_channels(value: Value, dim: int, part: Any) -> AxisConversion:
+    """Return the conversion that takes neighbouring features, or neighbouring channels of planes.
+
+    The values of channels lie one after another, so they are positions of a sequence of one channel.
+    """
+    count, places = value.shape[0], value.shape[1:]
+    if isinstance(part, int) and not places and -count <= part < count:
+        alone = _range_of_channels(value, dim, slice(part % count, part % count + 1))
+        return alone._replace(axes=(0,))
+    start, stop, step = part.indices(count) if isinstance(part, slice) else (0, 0, 1)
+    if step != 1 or stop <= start:
+        raise GraphError(f"index {part!r} of {count} channels; expected consecutive channels")
+    each = math.prod(places)
+    back = Reshape(places) if places else Flatten()
+    ops = (Reshape((count * each,)), Slice(start * each, (stop - start) * each), back)
+    return AxisConversion(value.axes, ops, value.axes)
 
 
 def ids(value: Value, *args: Any) -> AxisConversion:

@@ -48,6 +48,7 @@ from edgefl.models.neurons.submodel import lifted
 from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
 from edgefl.models.neurons.update import EVERY_KIND, KINDS, Update, values
 from edgefl.torch import module_parts
+from edgefl.torch.example_inputs import inputs_of
 from edgefl.torch.graph_module import GraphModule
 from edgefl.torch.masked_parameters import MaskedParameters
 from edgefl.torch.model_factory import examples
@@ -55,10 +56,10 @@ from edgefl.torch.module_gradients import ModuleGradients
 from edgefl.torch.module_inference import ModuleInference
 from edgefl.torch.module_training import ModuleTraining
 from edgefl.torch.operation_counts import TorchFlopCounter
+from edgefl.torch.output_check import check_output
 from edgefl.torch.parameter_arrays import ModuleParameters
 from edgefl.torch.passes import Passes
 from edgefl.torch.single_value_layer import single_value_layer
-from edgefl.torch.trace import check_output
 
 DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 
@@ -101,7 +102,7 @@ class TorchLearner:
             for name, value in model.params.items():
                 held.set(name, value)
             if module is not None:
-                check_output(model, own, examples(own, model.graph.input_shape), nn.Identity())
+                check_output(model, own, inputs_of(own, examples(own, model.graph.input_shape)), nn.Identity())
         self._begin(graph, spec, own.to(self._device, DTYPES[self._dtype]), TorchFlopCounter())
 
     def _begin(

@@ -6,7 +6,6 @@ through views, branches on data) is refused and not converted wrongly. fx_front_
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,26 +14,39 @@ from torch import Tensor, nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph, Model, Params
+from edgefl.models.graph.input_ids import id_values
 from edgefl.torch.attempt_warnings import warnings_of_success
 from edgefl.torch.call_sources import RefusedCallError
+from edgefl.torch.example_inputs import Example, Inputs, check_ids, inputs_of
 from edgefl.torch.export_front_end import Converted, converted_by_export
 from edgefl.torch.exported_program import NotExportedError
 from edgefl.torch.fx_front_end import NotTracedError, TrainingLostError, converted_by_fx, lost_in_training
-from edgefl.torch.graph_module import to_torch
-from edgefl.torch.module_state import in_mode, unchanged
+from edgefl.torch.module_outputs import FIRST, Key, WantedOutputs
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.module_wishes import check_inputs, check_wishes, say_unheard, unheard_hooks, unused_values
+from edgefl.torch.output_check import check_output
 
 Read = tuple[Model, nn.Module]
-TOLERANCE = 1e-4  # share of the largest output, far below real differences, as torch's kernels compute both sides
 
 
-def from_torch(module: nn.Module, example_input: Tensor) -> Model:
+def from_torch(
+    module: nn.Module,
+    example_input: Example,
+    *,
+    output: Key | None = None,
+    outputs: Mapping[Key, float] | None = None,
+) -> Model:
     """Read the graph and the parameters of a torch module that is made of edgefl's operations.
 
     module         any nn.Module that torch.fx can trace or torch.export can export. The module is not changed
     example_input  float32 [batch, channels, height, width], [batch, features] or the like, or int64 ids [batch,
-                   length]. The example gives the input shape, and checks the result in evaluation mode
+                   length]. The example gives the input shape, and checks the result in evaluation mode. A tuple or a
+                   dict of tensors is the arguments of forward. Then the graph has one input [values], in which the
+                   inputs lie side by side as `pack_inputs` of edgefl.learning puts them
+    output         main output of a module that returns a tuple, dict or dataclass: its position, name or key. None
+                   stands for the first output, with a warning that names the others
+    outputs        weights of the losses of further outputs, which become auxiliary outputs of the graph. All other
+                   outputs are left out
     Raises         GraphError that names the first operation or argument that edgefl cannot take
 
     A single layer is taken as a Sequential of the layer. Parameters without requires_grad are frozen in the graph, and
@@ -43,43 +55,41 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     parameters that forward does not use, and hooks that training will not run. Arguments of forward that have defaults
     keep their defaults. A graph of one output gives [N, 1], also where the module gives [N].
     """
-    return read_module(module, example_input)[0]
+    return read_module(module, example_input, WantedOutputs(output, outputs or {}))[0]
 
 
-def read_module(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Module]:
+def read_module(module: nn.Module, example_input: Example, wanted: WantedOutputs = FIRST) -> tuple[Model, nn.Module]:
     """Return the result of `from_torch`, and the part that it leaves out at the module's end.
 
     This part is the softmax that the loss includes, or nn.Flatten if the module makes [N] of [N, 1]. It is nn.Identity
     if nothing is left out.
     """
-    if not isinstance(example_input, Tensor):
-        raise GraphError(f"example_input is {type(example_input).__name__}; expected a torch.Tensor, a batch of inputs")
-    if example_input.dtype not in (torch.float32, torch.int64) or example_input.dim() < 2:
-        found = f"{example_input.dtype} of {example_input.dim()} axes"
-        raise GraphError(f"example_input: {found}; expected float32 batches, or ids in int64")
+    inputs = inputs_of(module, example_input)
     check_wishes(module)
-    check_inputs(module)
+    check_inputs(module, inputs)
     if type(module) in MODULES:  # parameter names need a prefix, which a Sequential of one layer gives
         module = nn.Sequential(module).train(module.training)
-    model, left_out, lost_hooks = _read_in_either_way(module, example_input)
+    model, left_out, lost_hooks = _read_in_either_way(module, inputs, wanted)
     say_unheard(module, model, lost_hooks)
     return model, left_out
 
 
-def _read_in_either_way(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Module, list[str]]:
+def _read_in_either_way(module: nn.Module, inputs: Inputs, wanted: WantedOutputs) -> tuple[Model, nn.Module, list[str]]:
     """Return the model by torch.fx, or by torch.export if torch.fx cannot trace the module or convert its trace.
 
-    torch.fx takes milliseconds and torch.export takes seconds, so torch.fx comes first. The third result names the
-    hooks that the graph does not have.
+    torch.fx takes milliseconds and torch.export takes seconds, so torch.fx comes first. It takes modules of one input
+    and one output. The third result names the hooks that the graph does not have.
     """
+    if inputs.packed or not wanted.are_open:
+        return *_checked(converted_by_export(module, inputs, wanted), module, inputs), []
     try:
         with warnings_of_success():
-            found = _checked(converted_by_fx(module, tuple(example_input.shape[1:])), module, example_input)
+            found = _checked(converted_by_fx(module, inputs.shape), module, inputs)
             return *found, unheard_hooks(module)
     except GraphError as error:
         by_fx = error
     try:
-        return *_checked(converted_by_export(module, example_input), module, example_input), []
+        return *_checked(converted_by_export(module, inputs, wanted), module, inputs), []
     except NotExportedError as error:
         raise (error if isinstance(by_fx, NotTracedError) else by_fx) from None
     except GraphError as error:
@@ -97,12 +107,12 @@ def _clearer(by_fx: GraphError, by_export: GraphError) -> GraphError:
     return lost_in_training(found) if isinstance(by_fx, TrainingLostError) else found
 
 
-def _checked(found: Converted, module: nn.Module, example_input: Tensor) -> Read:
+def _checked(found: Converted, module: nn.Module, inputs: Inputs) -> Read:
     """Return the model of a converted module. Raises GraphError unless it computes what the module computes."""
     model = Model(found.graph, _parameters(found.graph, module, found.constants))
     model = Model(*model, unused_values(module, model))
-    _check_ids(found.graph, example_input)
-    check_output(model, module, example_input, found.left_out)
+    check_ids(inputs, id_values(found.graph))
+    check_output(model, module, inputs, found.left_out, found.outputs)
     return model, found.left_out
 
 
@@ -124,39 +134,3 @@ def _parameters(graph: Graph, module: nn.Module, constants: Mapping[str, Tensor]
     shapes = {name: info.shape for name, info in graph.parameters().items()}
     values = {name: state[name].detach().cpu().numpy().reshape(shape) for name, shape in shapes.items()}
     return {name: np.array(value, order="C") for name, value in values.items()}
-
-
-def _check_ids(graph: Graph, example_input: Tensor) -> None:
-    """Raise GraphError if the module looks up rows of a table and the example has values that are not ids of rows."""
-    if graph.vocabulary is None:
-        return
-    ids = example_input.detach().to(torch.float64)
-    if (ids != ids.floor()).any() or ids.min() < 0 or ids.max() >= graph.vocabulary:
-        found = f"from {ids.min().item():g} to {ids.max().item():g}"
-        raise GraphError(f"example_input {found}; expected ids, whole numbers from 0 to {graph.vocabulary - 1}")
-
-
-def check_output(model: Model, module: nn.Module, example_input: Tensor, left_out: nn.Module) -> None:
-    """Raise GraphError unless the graph, followed by what it left out, gives the module's output on the example.
-
-    The module runs twice and must give equal outputs.
-    """
-    twin = to_torch(model).eval()
-    with torch.no_grad(), in_mode(module, False), unchanged(module):
-        expected = module(example_input.clone()).cpu()
-        again = module(example_input.clone()).cpu()
-        found = left_out(twin(example_input.detach().cpu().to(torch.float32, copy=True)))
-    difference = (found - expected).abs().max().item() if found.shape == expected.shape else math.inf
-    limit = TOLERANCE * max(1.0, expected.abs().max().item())
-    if not difference <= limit:
-        hooks = "".join(f"; {hooks}, which the trace does not have" for hooks in unheard_hooks(module))
-        raise GraphError(
-            f"{type(module).__name__}: its output on the example differs by {difference:g} from that of its trace; "
-            f"expected at most {limit:g} (does forward write in place, depend on data, or drop values in evaluation?)"
-            f"{hooks}"
-        )
-    if again.shape != expected.shape or not torch.equal(again, expected):
-        raise GraphError(
-            f"{type(module).__name__}: its output differs at a second call; expected a forward that keeps no state "
-            "from one batch to the next: begin each batch from torch.zeros"
-        )

@@ -82,6 +82,37 @@ def refused(message: str, *sources: Any) -> None:
     raise GraphError(message)
 
 
+def called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """Return the meaning that an entry of a table gives to a call with torch's arguments."""
+    try:
+        return entry(*args, **settings)
+    except TypeError as error:
+        raise GraphError(f"arguments that edgefl does not know: {error}") from None
+
+
+def computed(function: Callable[..., Any], *numbers: Any) -> int:
+    """Return the result of arithmetic with extents."""
+    if any(not isinstance(number, int) for number in numbers):
+        raise GraphError(
+            f"arithmetic with {', '.join(map(str, numbers))}; expected extents of spatial axes or channels"
+        )
+    return int(function(*numbers))
+
+
+def reads_shape(node: Traced) -> bool:
+    """Return whether a call reads the shape of a value."""
+    return node.target == "size" or (node.target is getattr and node.args[1:] == ("shape",))
+
+
+def refuse_later_use(source: Traced, node: Traced) -> None:
+    """Raise GraphError if a later node reads a value that `node` overwrites. A graph has values, not memory."""
+    order = list(node.graph.nodes)
+    later = order[order.index(node) + 1 :]
+    for user in later:
+        if user in source.users and not reads_shape(user):
+            raise GraphError(f"in place, and {user} reads the overwritten {source}; expected inplace=False")
+
+
 def is_end(node: Traced) -> bool:
     """Return whether only the output of the module reads the node."""
     return all(user.op == "output" for user in node.users)

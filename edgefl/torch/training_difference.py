@@ -8,24 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import INPUT, Graph
-from edgefl.models.graph.operations import AnyDropout
+from edgefl.models.graph.cuts import before
+from edgefl.models.graph.operations import AnyDropout, Flatten
 
 Row = tuple[Any, ...]
 Values = Mapping[str, Tensor]
 
 
-def check_modes(training: Graph, evaluation: Graph, constants: Values, others: Values) -> None:
-    """Raise GraphError unless the graphs of both modes agree but for dropouts.
+class ConvertedMode(Protocol):
+    """A module converted in one mode: its graph, its constants, and the names of its outputs."""
 
-    constants, others  values of the frozen parameters that are constants of forward in training, and in evaluation
-    """
-    pairs = zip_longest(_rows(training, constants), _rows(evaluation, others))
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def constants(self) -> dict[str, Tensor]: ...
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+
+def check_modes(training: ConvertedMode, evaluation: ConvertedMode) -> None:
+    """Raise GraphError unless the graphs of both modes agree but for dropouts, in the outputs that both modes have."""
+    shared = [True, *(name in evaluation.outputs[1:] for name in training.outputs[1:])]
+    names = _results(training.graph)
+    results = {name for name, is_shared in zip(names, shared, strict=True) if is_shared}
+    pairs = zip_longest(
+        _rows(training.graph, training.constants, results),
+        _rows(evaluation.graph, evaluation.constants, set(_results(evaluation.graph))),
+    )
     for one, other in pairs:
         if one != other:
             raise GraphError(
@@ -34,12 +49,23 @@ def check_modes(training: Graph, evaluation: Graph, constants: Values, others: V
             )
 
 
-def _rows(graph: Graph, constants: Values) -> list[Row]:
-    """Return each operation with what it reads, without names of results and without dropouts."""
+def _results(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the output and of the auxiliary outputs."""
+    return (graph.nodes[-1].name, *(each.result for each in graph.auxiliary))
+
+
+def _rows(graph: Graph, constants: Values, results: set[str]) -> list[Row]:
+    """Return each operation before these results with what it reads, without names of results and without dropouts.
+
+    A Flatten of features changes nothing. It stands at an output that the graph also reads.
+    """
+    needed = {node.name for name in results for node in before(graph, name)}
     places: dict[str, int] = {INPUT: 0}
     rows: list[Row] = []
     for node in graph.nodes:
-        if isinstance(node.op, AnyDropout):
+        if node.name not in needed:
+            continue
+        if isinstance(node.op, AnyDropout) or (isinstance(node.op, Flatten) and len(graph.shapes[node.inputs[0]]) == 1):
             places[node.name] = places[node.inputs[0]]
             continue
         names = [node.full_name(part) for part in node.op.parameters()]

@@ -44,6 +44,7 @@ from edgefl.models.graph.operations import (
     Reshape,
     SelfAttention,
     Slice,
+    StochasticDepth,
     Upsample,
     WithParameter,
 )
@@ -114,6 +115,8 @@ def kept(op: AnyDropout, number: int, shape: tuple[int, ...], position: Keyed) -
     """Return the factors of the values of node `number` in a step: 0 or 1 / (1 - p), for each value or for whole
     planes.
     """
+    if isinstance(op, StochasticDepth):
+        shape = (shape[0], 1, *shape[2:])
     inner = shape[2:] if isinstance(op, Dropout) else tuple(1 for _ in shape[2:])
     state = (position.key, position.step, 0)
     found = words(np.array(state, object), number, shape[0], shape[1] * math.prod(inner))

@@ -83,6 +83,21 @@ def test_a_weighted_sum_by_hand() -> None:
     assert learner.fit(data, [ROWS[:1]], SGD(0.0)).loss_sum == 38
 
 
+def test_an_output_that_leads_to_an_auxiliary_output_stays_whole() -> None:
+    """y = u and the auxiliary output v u for x = 1, with u = 2, v = 3, targets 0 and weight 1/2.
+
+    The loss is u^2 + (v u)^2 / 2 = 4 + 18, du = 2 u + v (v u) = 4 + 18, and dv = u (v u) = 12.
+    """
+    nodes = (Node("u", Linear(1, 1, False), (INPUT,)), Node("v", Linear(1, 1, False), ("u",)),
+             Node("y", Flatten(), ("u",)))  # fmt: skip
+    graph = Graph((1,), nodes, auxiliary=(AuxiliaryOutput("v", 0.5),))
+    params = {"u.weight": np.full((1, 1), 2, np.float32), "v.weight": np.full((1, 1), 3, np.float32)}
+    data = Samples(np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32), loss=MSE())
+    found = GraphLearner(Model(graph, params)).gradient(data, ROWS[:1])
+    assert {name: value.tolist() for name, value in found.items()} == {"u.weight": [[22]], "v.weight": [[12]]}
+    assert found.loss_sum == 22
+
+
 @pytest.mark.parametrize("keep", [1.0, 0.4])
 @pytest.mark.parametrize(("loss", "own"), [(CrossEntropy(), False), (CrossEntropy(), True), (MSE(), True)])
 def test_gradients_are_torchs_in_float64(loss: Loss, own: bool, keep: float) -> None:

@@ -37,6 +37,7 @@ from edgefl.models.graph.operations import (
     MaxPool2d,
     Operation,
     ReLU,
+    StochasticDepth,
 )
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -81,6 +82,16 @@ def shortcut() -> Graph:
 GRAPHS = {
     "shortcut": shortcut(),
     "line": in_order((3, 20), Conv1d(3, 8, 3), Dropout1d(0.3), ReLU(), Dropout(0.2), Flatten(), Linear(144, 5)),
+    "examples": in_order(
+        (2, 5, 5),
+        Conv2d(2, 6, (3, 3)),
+        StochasticDepth(0.4),
+        ReLU(),
+        Flatten(),
+        Linear(54, 9),
+        StochasticDepth(0.2),
+        Linear(9, 5),
+    ),
     "features": in_order((13,), Linear(13, 70), ReLU(), Dropout(0.5), Linear(70, 33), Dropout(0.0), Linear(33, 5)),
 }
 

@@ -232,7 +232,7 @@ def without_gradient(m: Any, x: Tensor) -> Tensor:
 
 
 REFUSED: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
-    "further outputs in training": (auxiliary, "the module returns (mul, b); expected the result of its last"),
+    "further outputs in training": (auxiliary, "the module returns 2 outputs in training (0, 1) and 1 in"),
     "noise in training": (noisy, "torch.randn_like: edgefl has no operation for it: write nn.Dropout"),
     "a scale of training": (
         lambda m, x: m.a(x) * (2 if m.training else 1), "in training mode forward computes another MulParameter"),

@@ -2,11 +2,13 @@
 
 The values that a step drops follow from (key, step, example, node, position). The slot "dropout" has the key of a fit,
 the number of its step and the batch's first example. The node is the node's position in the graph. Results pass
-unchanged where nothing is trained, and in a search for the strongest coordinates.
+unchanged where nothing is trained, and in a search for the strongest coordinates. In StochasticDepth the position is 0,
+and the word decides for the whole example.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from edgefl.kernels.arrays import Index
@@ -14,7 +16,7 @@ from edgefl.learning.lowering.gradients import ActivationGradients, Gradients
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.schedule import Slot, Tensor
 from edgefl.models.graph import Node
-from edgefl.models.graph.operations import AnyDropout, Dropout, Dropout2d, Operation
+from edgefl.models.graph.operations import AnyDropout, Dropout, Dropout2d, Operation, StochasticDepth
 
 WORD = 1 << 32  # a random word is below this number
 
@@ -51,15 +53,21 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
 def _drop(recorder: Recorder, node: Node, x: Tensor, y: Tensor, channels: Index) -> None:
     assert isinstance(node.op, AnyDropout)
     names = [each.name for each in recorder.scope.graph.nodes]
-    settings = (names.index(node.name), threshold(node.op.p), 1 / (1 - node.op.p), isinstance(node.op, Dropout2d))
+    is_whole = isinstance(node.op, Dropout2d | StochasticDepth)
+    settings = (names.index(node.name), threshold(node.op.p), 1 / (1 - node.op.p), is_whole)
+    if isinstance(node.op, StochasticDepth):  # an example is one plane of the kernel
+        one = (x.shape[0], 1, 1, math.prod(x.shape[1:]))
+        x, y, channels = x.view(*one), y.view(*one), None
     recorder.call("dropout", x, Slot("dropout"), *settings, y, channels)
 
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     Dropout: _forward,
     Dropout2d: _forward,
+    StochasticDepth: _forward,
 }
 BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
     Dropout: _backward,
     Dropout2d: _backward,
+    StochasticDepth: _backward,
 }

@@ -21,17 +21,16 @@ class Ends(NamedTuple):
     gradient: Tensor | None
 
 
-def loss(recorder: Recorder, of: Loss, outputs: Tensor, has_gradient: bool) -> None:
-    """Record the loss of these outputs [B, outputs]. If a gradient is asked for, it overwrites the outputs.
+def loss(recorder: Recorder, of: Loss, outputs: Tensor, gradient: Tensor | None) -> None:
+    """Record the loss of these outputs [B, outputs].
 
-    Raises  GraphError if the outputs are not a vector for each example
+    gradient  buffer for its gradient, which may be the outputs themselves. None: no gradient is asked for
+    Raises    GraphError if the outputs are not a vector for each example
     """
     if len(outputs.shape) != 2:
         raise GraphError(f"output of shape {outputs.shape[1:]}; expected one logit per class")
     recorder.node = LOSS
-    _TABLE[type(of)](
-        recorder, of, outputs, Ends(Slot("y"), Slot("loss"), Slot("correct"), outputs if has_gradient else None)
-    )
+    _TABLE[type(of)](recorder, of, outputs, Ends(Slot("y"), Slot("loss"), Slot("correct"), gradient))
 
 
 def auxiliary_loss(recorder: Recorder, of: Loss, position: int, outputs: Tensor, weight: float) -> Tensor:

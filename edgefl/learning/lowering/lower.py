@@ -40,6 +40,7 @@ from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.learning.lowering.updates import Terms, update
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.cuts import before
+from edgefl.models.graph.operations import VIEWS, AnyDropout
 from edgefl.models.graph.planar import planar
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.trainable_parameters import Trainable
@@ -153,10 +154,12 @@ def _trained(
     """Record the loss and, in training, all that follows it."""
     terms, of = step
     further = _auxiliary(recorder, of) if mode in TRAINING else {}
-    record_loss(recorder, of, output, mode in TRAINING)
     if mode not in TRAINING:
+        record_loss(recorder, of, output, None)
         return (), {}
-    passes = backward(recorder, nodes, output.view(*recorder.values[nodes[-1].name].shape), further)
+    gradient = recorder.like(output) if _is_read_again(recorder.scope, nodes[-1]) else output
+    record_loss(recorder, of, output, gradient)
+    passes = backward(recorder, nodes, gradient.view(*recorder.values[nodes[-1].name].shape), further)
     if mode == "train":
         states = update(recorder, passes, terms)
         count_step(recorder)
@@ -168,6 +171,11 @@ def _trained(
     for block in gradients.values():
         recorder.keep(block.values)
     return (), gradients
+
+
+def _is_read_again(scope: Scope, last: Node) -> bool:
+    """Return whether the output may lie in the memory of a result that leads to auxiliary outputs, too."""
+    return bool(scope.graph.auxiliary) and isinstance(last.op, (*VIEWS, AnyDropout))
 
 
 def _auxiliary(recorder: Recorder, of: Loss) -> dict[str, Tensor]:

@@ -69,6 +69,7 @@ from edgefl.models.graph.operations import (
     SiLU,
     Slice,
     Softplus,
+    StochasticDepth,
     Tanh,
     Upsample,
     WithParameter,
@@ -344,5 +345,5 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     GRU: onnx_sequences.recurrent,
     LSTM: onnx_sequences.recurrent,
     SelfAttention: onnx_sequences.attention,
-    **dict.fromkeys((Dropout, Dropout1d, Dropout2d), _identity),
+    **dict.fromkeys((Dropout, Dropout1d, Dropout2d, StochasticDepth), _identity),
 }

@@ -35,7 +35,7 @@ from edgefl.models.graph.operations.arrange import (
     ZeroPad2d,
 )
 from edgefl.models.graph.operations.base import LARGEST_SETTING, Kind, Operation, Pair, ParamInfo, Shape
-from edgefl.models.graph.operations.dropout import AnyDropout, Dropout, Dropout1d, Dropout2d
+from edgefl.models.graph.operations.dropout import AnyDropout, Dropout, Dropout1d, Dropout2d, StochasticDepth
 from edgefl.models.graph.operations.norm import BatchNorm, BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
 from edgefl.models.graph.operations.packed import InputPart
 from edgefl.models.graph.operations.parameter import (
@@ -106,6 +106,7 @@ OPERATIONS: dict[str, type[Operation]] = {
         Dropout,
         Dropout1d,
         Dropout2d,
+        StochasticDepth,
         Embedding,
         AddParameter,
         MulParameter,
@@ -178,6 +179,7 @@ __all__ = [
     "SliceOfRow",
     "Smooth",
     "Softplus",
+    "StochasticDepth",
     "Tanh",
     "Upsample",
     "WithParameter",

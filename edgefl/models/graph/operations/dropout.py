@@ -1,4 +1,4 @@
-"""Dropout, which sets some values or channels to 0 in training and scales the others. Elsewhere it does nothing."""
+"""Dropout, which sets values, channels or examples to 0 in training and scales the rest. Elsewhere it does nothing."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ class Dropout2d(AnyDropout):
 
     def output(self, *inputs: Shape) -> Shape:
         return planes(self, inputs[0])
+
+
+@dataclass(frozen=True)
+class StochasticDepth(AnyDropout):
+    """Dropout of whole examples, as before the sum of a residual block (Huang et al., ECCV 2016)."""
 
 
 @dataclass(frozen=True)

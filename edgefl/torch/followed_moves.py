@@ -1,0 +1,74 @@
+"""Nodes of an exported graph that only move values, followed until a graph has their result.
+
+Three kinds of moves are followed: of the result of an attention until its heads are joined, over more axes than a graph
+has, and of steps and examples that nn.MultiheadAttention merges in one axis.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, fx
+
+from edgefl.errors import GraphError
+from edgefl.torch.code_lines import packet
+from edgefl.torch.exchanged_values import exchanged
+from edgefl.torch.moved_values import MOVING, SizedGraph, moved, numbered
+from edgefl.torch.traced_call import refused
+
+MOST_RANK = 4  # axes of a result, with the batch
+VIEWS = ("view", "_unsafe_view", "reshape")
+
+
+class FollowedMoves:
+    """The moves of one exported graph.
+
+    attended  results of attention that forward moves: the call for the result with joined heads, where its values are
+              now, and where they are with joined heads
+    far       nodes of more axes than a graph has, and the node whose values they are
+    merged    nodes [steps * batch, features], whose calls are [batch, steps, features]
+    """
+
+    def __init__(self) -> None:
+        self.attended: dict[fx.Node, tuple[fx.Node, Tensor, Tensor]] = {}
+        self.far: dict[fx.Node, fx.Node] = {}
+        self.merged: set[fx.Node] = set()
+
+    def call_for(self, lift: SizedGraph, node: fx.Node) -> fx.Node | None:
+        """Return the call for a node that moves values, or None for a node that the tables read."""
+        source = node.args[0] if node.args else None
+        if any(each in self.merged for each in node.all_input_nodes):
+            return self._of_merged(lift, node)
+        if packet(node) not in MOVING or not isinstance(source, fx.Node):
+            return None
+        if source in self.attended:
+            return self._of_attended(lift, node, source)
+        rank = len(getattr(node.meta.get("val"), "shape", ()))
+        if source not in self.far and rank <= MOST_RANK:
+            return None
+        start = self.far.get(source, source)
+        if rank > MOST_RANK:
+            self.far[node] = start
+            return lift.call(refused, f"a view of {rank} axes; expected at most {MOST_RANK}")
+        return exchanged(lift, start, moved(lift, node, start, numbered(lift.extents(start))))
+
+    def _of_attended(self, lift: SizedGraph, node: fx.Node, source: fx.Node) -> fx.Node:
+        result, places, joined = self.attended[source]
+        found = moved(lift, node, source, places)
+        if found.shape == joined.shape and torch.equal(found, joined):
+            return result
+        by_steps = joined.transpose(0, 1).flatten(0, 1)
+        if found.shape == by_steps.shape and torch.equal(found, by_steps):
+            self.merged.add(node)
+            return result
+        self.attended[node] = (result, found, joined)
+        return lift.call(refused, "the result of attention in an order without joined heads")
+
+    def _of_merged(self, lift: SizedGraph, node: fx.Node) -> fx.Node | None:
+        """Return the call for a view [steps, batch, features], or None for a Linear layer, whose result is merged."""
+        if packet(node) == "linear" and node.args[0] in self.merged:
+            self.merged.add(node)
+            return None
+        sizes = node.meta["val"].shape
+        if packet(node) in VIEWS and len(sizes) == 3 and isinstance(sizes[1], torch.SymInt):
+            return lift.call(torch.transpose, lift.lifted(node.args[0]), 0, 1)
+        raise GraphError("steps and examples in one axis; expected [batch, steps, features]")
