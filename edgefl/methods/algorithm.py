@@ -139,6 +139,14 @@ class Algorithm(ABC):
         """
         return 0, 0
 
+    def adaptation(self, examples: int) -> tuple[int, int]:
+        """Client: return the gradient steps over `examples` training samples that `own` takes before a test, and the
+        samples in these steps.
+
+        0 steps: the model is tested as it is. Metrics count this work apart from the rounds.
+        """
+        return 0, 0
+
     def steps(self, examples: int) -> int | None:
         """Return the number of gradient steps of a client with `examples` training samples in a round.
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.client_state import ClientState, OwnModel, passes
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan
@@ -41,6 +41,9 @@ class FedAvgFT(FedAvg):
         super().__post_init__()
         check(self.ft_epochs >= 1, "ft_epochs", self.ft_epochs, "ft_epochs >= 1")
         check(0 <= self.ft_lr < float("inf"), "ft_lr", self.ft_lr, "a finite ft_lr >= 0")
+
+    def adaptation(self, examples: int) -> tuple[int, int]:
+        return passes(examples, self.ft_epochs, self.batch)
 
     @contextmanager
     def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:

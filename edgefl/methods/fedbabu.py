@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array
 from edgefl.methods.accumulator import Accumulator
-from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.client_state import ClientState, OwnModel, passes
 from edgefl.methods.fine_tuning import part_layers
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.option_checks import check
@@ -103,6 +103,9 @@ class FedBABU(LocalTraining):
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )
+
+    def adaptation(self, examples: int) -> tuple[int, int]:
+        return passes(examples, self.ft_epochs, self.batch)
 
     @contextmanager
     def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:

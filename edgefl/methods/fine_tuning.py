@@ -1,7 +1,7 @@
 """Fine-tuning before a client's test, as a setting of every method that tests the model of all clients.
 
 This module is not a method. The fine-tuning changes no round: neither its bits nor its bytes nor its seconds. The
-fine-tuned model is neither kept nor sent.
+fine-tuned model is neither kept nor sent. Its work is counted apart from the rounds (rounds/adaptation.py).
 
 Source  ALGORITHMS 7.18
 """
@@ -15,7 +15,7 @@ from typing import Literal
 
 from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.algorithm import Scored
-from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.client_state import ClientState, OwnModel, passes
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.option_checks import check
 from edgefl.methods.task import MODEL
@@ -51,6 +51,9 @@ class FineTuning(LocalTraining):
 
     def shared(self, arrays: Mapping[str, Params]) -> Params | None:
         return arrays.get(MODEL) if self.ft else super().shared(arrays)
+
+    def adaptation(self, examples: int) -> tuple[int, int]:
+        return passes(examples, self.ft, self.batch)
 
     @contextmanager
     def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:

@@ -11,6 +11,7 @@ from edgefl.study.comparison import Figure, Summaries
 from edgefl.study.result_table import ResultTable, new_result_table
 from edgefl.study.result_text import NONE, percent
 
+ADAPTING = ("adapting", "its energy")  # headings of the cost of an adaptation before a client's test
 MODELLED = {"virtual-seconds": "virtual_seconds", "joules": "virtual_joules"}
 
 
@@ -47,14 +48,22 @@ def _at(found: Target, by_seed: Summaries) -> ResultTable:
 def _of_devices(by_seed: Summaries) -> ResultTable:
     """Return the table of devices for the first seed."""
     several = " of the first seed" if len(by_seed) > 1 else ""
-    rows = []
-    for summary in next(iter(by_seed.values())):
+    rows, first = [], next(iter(by_seed.values()))
+    adapts = any("adapt_seconds" in row for summary in first for row in summary.devices)
+    for summary in first:
         for row in summary.devices:
             counts = [str(row[name]) for name in ("client_rounds", "late", "absent")]
             means = [NONE] * 2 if row["seconds"] is None else [duration(row["seconds"]), energy(row["joules"])]
-            rows.append([summary.method, row["device"], *counts, *means])
-    headings = ("method", "device", "rounds", "late", "absent", "time", "energy")
+            rows.append([summary.method, row["device"], *counts, *means, *(_adapting(row) if adapts else ())])
+    headings = ("method", "device", "rounds", "late", "absent", "time", "energy", *(ADAPTING if adapts else ()))
     return new_result_table(f"Client rounds{several} by the model of each device", headings, rows, left=2)
+
+
+def _adapting(row: Mapping[str, float]) -> tuple[str, str]:
+    """Return the cells of a device's adaptation before a test."""
+    if "adapt_seconds" not in row:
+        return NONE, NONE
+    return duration(row["adapt_seconds"]), energy(row["adapt_joules"])
 
 
 def duration(seconds: float) -> str:

@@ -17,6 +17,7 @@ from io import StringIO
 from typing import Any, Protocol
 
 from edgefl.methods.method_label import written
+from edgefl.study.adaptation_costs import prefixed
 from edgefl.study.comparison import Comparison, ComparisonRow, Figure, Summaries, compare
 from edgefl.study.paired_differences import LEVEL, MethodPair, PairedDifference
 from edgefl.study.summary import Summary
@@ -88,6 +89,7 @@ def _of_seed(seed: int, each: Summary) -> Row:
         each.score: score,
         **{name: getattr(each, name) for name in (*names, *more)},
         "diverged": len(each.diverged),
+        **prefixed(each.adaptation),
         **{f"measured_joules_{kind}": joules for kind, joules in (each.measured_joules or {}).items()},
     }
 

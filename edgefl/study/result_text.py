@@ -10,6 +10,7 @@ from typing import Any
 
 from edgefl.methods.method_label import Variant
 from edgefl.study.accuracy_targets import target
+from edgefl.study.adaptation_costs import adaptation_sentence
 from edgefl.study.comparison import Comparison, ComparisonRow, Figure, Summaries, compare
 from edgefl.study.summary import ADAPTED, GLOBAL, PERSONAL, Summary
 
@@ -24,7 +25,8 @@ OURS = ("fedspu", "fedspu-es")
 
 def sentences(by_seed: Summaries, found: Comparison) -> list[str]:
     """Return all sentences about a run: gains, savings by early stopping, lost clients, and the precision."""
-    said = [*gains(found), *early_stopping(by_seed), *lost(found), *frozen(by_seed), *modelled(by_seed)]
+    said = [*gains(found), *early_stopping(by_seed), *lost(found), *frozen(by_seed)]
+    said += [*modelled(by_seed), *adaptations(by_seed)]
     return [*said, precision(by_seed, found)]
 
 
@@ -37,6 +39,14 @@ def frozen(by_seed: Summaries) -> list[str]:
         f"The frozen part of the model has {count / 1e6:.3g} MB: a device fetches it once, and no payload in the "
         "tables has a byte of it."
     ]
+
+
+def adaptations(by_seed: Summaries) -> list[str]:
+    """Return a sentence for each method about the work by which its clients adapt a model before a test, in the first
+    seed.
+    """
+    first = next(iter(by_seed.values()))
+    return [adaptation_sentence(each.method, each.adaptation) for each in first if each.adaptation]
 
 
 def modelled(by_seed: Summaries) -> list[str]:
@@ -54,7 +64,7 @@ def modelled(by_seed: Summaries) -> list[str]:
     }
     return [
         "Time and energy of devices are a model: counted multiply-adds and bytes by the rates of their profiles. "
-        "Nothing was measured; evaluations cost nothing.",
+        "Nothing was measured; evaluations cost nothing, and what adapts a model before a test stands apart.",
         *lacking.values(),
     ]
 

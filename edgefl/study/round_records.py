@@ -11,6 +11,10 @@ client.
     seconds              duration of the round
     virtual_seconds      virtual time at the end of the round, only with modelled devices
     virtual_joules       virtual energy of the round, only with modelled devices
+    adapt_steps          mean over clients of the gradient steps before a client's test, where a model is adapted before
+                         its test. `adapt_executed_flops`, `adapt_seconds`, and with modelled devices
+                         `adapt_virtual_seconds` and `adapt_virtual_joules` are means of their costs. No other cost has
+                         them, and their payload is 0 bytes
     accuracy_of          models that `accuracy` and `loss` belong to: personal, adapted or global. This name and the
                          names below are present only in an evaluated round
     accuracy, loss       unweighted means over clients on their own test samples. `accuracy` is absent where the task
@@ -25,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from edgefl.study.adaptation_costs import adaptation_of, prefixed
 from edgefl.study.summary import GLOBAL, MODELS, kind_of
 
 SCORES = ("accuracy", "accuracy_weighted", "loss")
@@ -55,6 +60,7 @@ def record(method: str, seed: int, log_record: Mapping[str, Any], sent: int) -> 
         "payload_bytes": sent + down + up,
         "seconds": log_record["seconds"],
         **_virtual(log_record.get("virtual")),
+        **prefixed(adaptation_of(log_record)),
         **(_scores(log_record["evaluation"]) if log_record.get("evaluation") else {}),
     }
 

@@ -16,6 +16,7 @@ from typing import Any
 from edgefl.errors import RunError
 from edgefl.methods.rounds.client_round import EXECUTED
 from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING
+from edgefl.study.adaptation_costs import last_adaptation
 from edgefl.study.capacity_tiers import Tiers
 from edgefl.study.density_costs import by_density, executed, messages
 from edgefl.study.device_costs import by_device
@@ -28,6 +29,8 @@ NOT_AGGREGATED = (
     "excluded",
     "clipped",
 )  # kinds of replies that were not aggregated unchanged
+
+WHERE_ANY = ("frozen_bytes", "adaptation")  # figures that the JSON has only where there is something to count
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Summary:
     virtual_seconds, virtual_joules  totals of modelled devices (device_models/simulated_clock.py), None without them
     devices         cost of a client round of each modelled device (device_costs.py)
     frozen_bytes    bytes of the model's frozen parameters, which a device fetches once and no payload carries
+    adaptation      mean costs of a client's adaptation before its last test (adaptation_costs.py), None if nothing is
+                    adapted by training. No other figure has them
     """
 
     method: str
@@ -69,6 +74,7 @@ class Summary:
     virtual_joules: float | None = None
     devices: list[dict[str, Any]] = field(default_factory=list)
     frozen_bytes: int = 0
+    adaptation: dict[str, float] | None = None
 
     @property
     def payload_bytes(self) -> int:
@@ -143,7 +149,7 @@ class Summary:
         score = {"accuracy": self.accuracy} if self.has_accuracy else {"loss": self.loss}
         names = "payload_bytes", "by_client", "missing", "worst_tenth", "standard_error", "refreshed"
         found = {name: getattr(self, name) for name in names}
-        own = {name: value for name, value in vars(self).items() if name != "frozen_bytes" or value}
+        own = {name: value for name, value in vars(self).items() if name not in WHERE_ANY or value}
         return {**own, **found, "accuracy_of": self.kind, **score}
 
 
@@ -185,6 +191,7 @@ def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, 
         virtual_joules=curve[-1].get("virtual_joules"),
         devices=by_device(log_records, tiers),
         frozen_bytes=4 * tiers.frozen,
+        adaptation=last_adaptation(log_records),
     )
 
 

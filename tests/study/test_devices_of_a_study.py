@@ -54,6 +54,23 @@ QUICK = modelled_run("fedspu", (2, 10.0, 5.0), (6, 20.0, 5.0), (7, 30.0, 5.0))
 FRUGAL = modelled_run("local", (3, 100.0, 1.0), (5, 200.0, 1.0), (6, 300.0, 1.0))
 
 
+def test_an_adaptation_before_a_test_stands_in_columns_of_its_own() -> None:
+    """Two clients on one kind of device adapt in 2 s and 4 s by the model, and 1 J and 2 J."""
+    log_records = [timed(1, 2, 10.0, 5.0)]
+    spent = {"steps": 3, "executed_flops": 2e9, "seconds": 0.5, "device": "pi4"}
+    clients = [{**spent, "client": k, "virtual_seconds": 2.0 * k, "virtual_joules": 1.0 * k} for k in (1, 2)]
+    log_records[0]["adaptation"] = {"payload_bytes": 0, "clients": clients}
+    found = summarise("fedavg", log_records, TIERS, {})
+    (row,) = records("fedavg", 1, log_records)
+    assert (row["adapt_steps"], row["adapt_virtual_seconds"], row["adapt_virtual_joules"]) == (3, 3.0, 1.5)
+    assert (found.virtual_seconds, found.virtual_joules) == (10.0, 5.0)
+    assert found.to_json()["adaptation"] == {name.removeprefix("adapt_"): row[name] for name in row if "adapt_" in name}
+    text = shown(QUICK, found)
+    assert "adapting" in text and "1.5 J" in text
+    assert "fedavg: before a test each client adapts the model in 3 steps and 2 GFLOP, 500 ms here, and sends 0" in text
+    assert "adaptation" not in QUICK.to_json() and "adapting" not in shown(QUICK)
+
+
 def shown(*summaries: Summary, accuracy: float | None = None) -> str:
     out = StringIO()
     print_tables(Console(file=out, width=100), {1: list(summaries)}, accuracy=accuracy)

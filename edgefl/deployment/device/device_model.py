@@ -133,7 +133,7 @@ class DeviceModel:
         self._is_own = False  # after an error the learner is between two models
         with followed(f"round {message.round} of {self._welcome.method}"):
             plan = exchange.plan_of(message, client_state.client, client_state.spec, self._algorithm.held(client_state))
-            self._check_effort()
+            self._check_effort(self._algorithm.effort(len(client_state.train)))
             reply, seconds = client_round.trained(
                 self._algorithm, self._initial_graph, client_state, plan, clock, meter
             )
@@ -211,6 +211,7 @@ class DeviceModel:
 
     def _scores_of_own(self, parts: dict[str, Params]) -> Scores:
         """Score the device's own model, or the model that the method adapts to the device and that is not kept."""
+        self._check_effort(self._algorithm.adaptation(len(self._client_state.train)))
         shared = self._algorithm.shared(parts)
         if shared is not None:
             return _scores(self._algorithm.evaluate(self._own(), shared))
@@ -228,9 +229,9 @@ class DeviceModel:
             self._is_own = self._algorithm.keeps_model
         return self._client_state
 
-    def _check_effort(self) -> None:
-        """Raise PlanError for a round that cannot be done in its time on any machine."""
-        steps, seen = self._algorithm.effort(len(self._client_state.train))
+    def _check_effort(self, effort: tuple[int, int]) -> None:
+        """Raise PlanError for steps and samples that cannot be done in the time of a round on any machine."""
+        steps, seen = effort
         macs = sum(self._initial_graph.macs().values())
         self._bounds.check_steps(steps, PASSES * macs * seen)
 

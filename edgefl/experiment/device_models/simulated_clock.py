@@ -71,6 +71,15 @@ class VirtualClock(FullParticipation):
         found = {"device": device.name, "virtual_seconds": seconds, "virtual_joules": device.profile.joules(*spent)}
         return replace(record, status="late" if is_late else record.status, virtual=found)
 
+    def adapted(self, client: int, flops: float, steps: int) -> dict[str, Any]:
+        """Return the device of a client, and the seconds and joules of an adaptation before a test. The adaptation
+        sends nothing, and the clock does not advance.
+        """
+        device = self._devices[client]
+        spent = flops / FLOPS_PER_MAC, 0, 0, steps
+        seconds, joules = device.profile.seconds(*spent), device.profile.joules(*spent)
+        return {"device": device.name, "virtual_seconds": seconds, "virtual_joules": joules}
+
     def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
         """Add the beginning and the end of the round, and its joules. The round lasts until the deadline whenever a
         planned client has not answered by then. Without a deadline, the round does not wait for clients that are gone.

@@ -56,6 +56,11 @@ class ParticipationModel(Protocol):
         aggregated.
         """
 
+    def adapted(self, client: int, flops: float, steps: int) -> Mapping[str, Any]:
+        """Return the device of a client, and the seconds and joules of work that it did outside rounds, or {} if
+        devices are not modelled.
+        """
+
     def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
         """Return the log record of a round's metrics with the participation added, and go on to the next round."""
 
@@ -100,6 +105,9 @@ class FullParticipation:
     def judged(self, record: ClientRound) -> ClientRound:
         return record
 
+    def adapted(self, client: int, flops: float, steps: int) -> Mapping[str, Any]:
+        return {}
+
     def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
         return log_record
 
@@ -143,6 +151,9 @@ class RecordedParticipation:
 
     def judged(self, record: ClientRound) -> ClientRound:
         return record
+
+    def adapted(self, client: int, flops: float, steps: int) -> Mapping[str, Any]:
+        return {}
 
     def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
         return log_record

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgefl.learning.learner import Evaluation
+from edgefl.methods.rounds.adaptation import Adaptation
 from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING, accuracies, common_scores
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.study.simulation.client_player import SimulationContext, shared_out
@@ -29,13 +30,17 @@ AT_ONCE = 64  # most clients whose refreshes are in memory at the same time
 
 
 class Evaluator:
-    """The evaluation of all clients. A client's personal model is evaluated again only after it has changed."""
+    """The evaluation of all clients. A client's personal model is evaluated again only after it has changed.
+
+    adaptations  work of each client to adapt its model before its last test
+    """
 
     def __init__(self, cast: SimulationContext, task: Task, engine: Engine, shelf: ClientStateStore) -> None:
         self._cast, self._task, self._engine, self._shelf = cast, task, engine, shelf
         self._clients = range(len(cast.federation.clients))
         self._parts: tuple[Part, ...] = ("test", "train") if cast.settings.train_scores else ("test",)
         self._personal: dict[int, list[Evaluation]] = {}
+        self.adaptations: dict[int, Adaptation] = {}
 
     def forget(self, client: int) -> None:
         """Forget the scores of a client whose model has changed."""
@@ -71,10 +76,10 @@ class Evaluator:
         untrained, shared = algorithm.untrained(state, initial), algorithm.shared(state.arrays)
         jobs = [PersonalEvaluation(client, self._parts) for client in self._clients if client not in self._personal]
         found = dict(self._personal)
-        for job, evaluation in zip(jobs, self._engine.do(jobs, round, (untrained, shared)), strict=True):
-            found[job.client] = evaluation
+        for job, scores in zip(jobs, self._engine.do(jobs, round, (untrained, shared)), strict=True):
+            found[job.client], self.adaptations[job.client] = scores
             if shared is None and (untrained is initial or self._shelf.tag(job.client) is not None):
-                self._personal[job.client] = evaluation
+                self._personal[job.client] = scores.found
         return [found[client] for client in self._clients]
 
     def _refreshed(self, state: State, round: int, epochs: int) -> list[Refreshed]:

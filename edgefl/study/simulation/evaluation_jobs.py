@@ -4,6 +4,7 @@ rounds.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -12,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.experiment.data.split import Split
-from edgefl.learning.learner import Evaluation
+from edgefl.learning.learner import Evaluation, ExecutedFlops
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.plan import Plan
+from edgefl.methods.rounds.adaptation import Adaptation
 from edgefl.methods.rounds.exchange import plan_of, sizes, train_message
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Params
@@ -27,6 +31,13 @@ def rows(split: Split, part: Part) -> NDArray[np.int32]:
     return split.test if part == "test" else split.train
 
 
+class PersonalScores(NamedTuple):
+    """The scores of a client's own model, on each part of its samples, and the work that adapted the model before."""
+
+    found: list[Evaluation]
+    adaptation: Adaptation
+
+
 @dataclass(frozen=True)
 class PersonalEvaluation:
     """The evaluation of a client's own model on parts of its own samples. `common` has the model of clients that have
@@ -37,16 +48,24 @@ class PersonalEvaluation:
     parts: tuple[Part, ...] = ("test",)
     needs_kept: ClassVar[bool] = True
 
-    def play(
-        self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep
-    ) -> list[Evaluation]:
+    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> PersonalScores:
         (untrained, shared), algorithm = common, player.cast.algorithm
         split = player.cast.federation.clients[self.client]
         with player.client_state(self.client, kept, untrained) as client_state:
-            if self.parts == ("test",):
-                return [algorithm.evaluate(client_state, shared)]
+            before, started = client_state.learner.work(), time.thread_time()
+            if self.parts == ("test",) and type(algorithm).evaluate is not Algorithm.evaluate:
+                found = [algorithm.evaluate(client_state, shared)]
+                return PersonalScores(found, _spent(algorithm, client_state, before, started))
             with algorithm.own(client_state, shared) as mine:  # the model is made once for all parts
-                return [mine.evaluate(rows(split, part)) for part in self.parts]
+                spent = _spent(algorithm, client_state, before, started)
+                return PersonalScores([mine.evaluate(rows(split, part)) for part in self.parts], spent)
+
+
+def _spent(algorithm: Algorithm, client_state: ClientState, before: ExecutedFlops, started: float) -> Adaptation:
+    """Return the work of a client since the learner had executed `before` and the thread's clock showed `started`."""
+    flops = client_state.learner.work().training - before.training
+    steps, _ = algorithm.adaptation(len(client_state.train))
+    return Adaptation(steps, float(flops), time.thread_time() - started)
 
 
 class Refreshed(NamedTuple):

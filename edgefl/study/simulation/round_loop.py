@@ -22,6 +22,7 @@ from edgefl.learning import GraphLearner
 from edgefl.learning.learner import MakeLearner
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan
+from edgefl.methods.rounds.adaptation import adaptation_metrics
 from edgefl.methods.rounds.participation import TRAINED, FullParticipation, ParticipationModel
 from edgefl.methods.rounds.round_closing import close
 from edgefl.methods.rounds.round_metrics import ClientRound, accepts_nobody, round_metrics, stuck
@@ -103,6 +104,7 @@ class _Simulation:
             done = round == last or not plans
             if done or is_evaluated(round, self.settings.eval_every, self.settings.evaluate_first):
                 log_record["evaluation"] = self.evaluator.bundle(state, round)
+                log_record |= adaptation_metrics(self.evaluator.adaptations, self.attendance.adapted)
             self.journal.log(log_record)
             empty = empty + 1 if accepts_nobody(log_record) else 0
             is_stuck = not done and not self.attendance.is_over and empty >= self.settings.max_empty_rounds

@@ -131,6 +131,14 @@ def test_more_steps_than_can_be_made_in_the_time_are_refused_beforehand(federati
     refused(device, server, PlanError, r"[0-9]+ steps; --max-seconds 5 allows at most 5000000$")
 
 
+def test_an_adaptation_of_more_steps_than_can_be_made_in_the_time_is_refused(federation: Federation, make: Any) -> None:
+    server = scripted(federation, replace(METHODS["fedavg"], ft=10**9), [1])  # type: ignore[call-arg]
+    device = make(profile=ANYBODY._replace(max_seconds=5.0))
+    with pytest.raises(PlanError, match=r"[0-9]+ steps; --max-seconds 5 allows at most 5000000$"):
+        converse(device, server)
+    assert server.replies  # the round itself was trained
+
+
 def test_a_model_whose_round_exceeds_the_memory_is_not_even_asked_for(server: ScriptedServer, make: Any) -> None:
     size = len(server.model)
     device = make(profile=ANYBODY._replace(max_memory=COPIES * size))

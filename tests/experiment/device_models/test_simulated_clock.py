@@ -52,6 +52,17 @@ def test_a_round_lasts_as_long_as_its_slowest_and_takes_the_joules_of_all() -> N
     assert (time["began"], time["ended"]) == (36, 45)
 
 
+def test_an_adaptation_takes_its_work_alone_and_does_not_move_the_clock() -> None:
+    """3 million multiply-adds, no message: 3 s or 30 s, and 3 J by the work. 2 W add 6 J or 60 J."""
+    idle = Fleet(tuple(replace(d, profile=replace(d.profile, idle_watts=2.0, latency_s=9.0)) for d in TWO.devices))
+    clock = VirtualClock(idle, 2, 1, 0.0)
+    assert clock.adapted(0, 6e6, 4) == {"device": "fast", "virtual_seconds": 3, "virtual_joules": pytest.approx(9)}
+    assert clock.adapted(1, 6e6, 4) == {"device": "slow", "virtual_seconds": 30, "virtual_joules": pytest.approx(63)}
+    begin(clock)
+    time, _ = close(clock, absent(0), absent(1))
+    assert time["began"] == time["ended"] == 0
+
+
 def test_the_search_for_a_mask_is_work_too() -> None:
     clock = VirtualClock(TWO, 2, 1, 0.0)
     found = clock.judged(record(0, metrics={"executed_flops": 6e6, "search_flops": 2e6})).to_json()

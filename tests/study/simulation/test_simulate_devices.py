@@ -17,7 +17,7 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.device_models.device_assignment import Fleet, SimulatedDevice
 from edgefl.experiment.device_models.device_profile import DAY_S, Profile
 from edgefl.experiment.federation import Federation
-from edgefl.methods import FedAvg, FedSPU, FedSPUCached
+from edgefl.methods import FedAvg, FedAvgFT, FedSPU, FedSPUCached
 from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.methods.task import State
 from edgefl.study.simulation.journal import Journal, read_metrics
@@ -29,6 +29,7 @@ FAST = Profile(1e9, 1e6, 5e5, 1e-9, 1e-6, 2e-6, latency_s=0.5, joules_per_messag
 SLOW = replace(FAST, macs_per_second=1e7)
 FLEET = Fleet((SimulatedDevice("slow", SLOW, clients=(0, 3)), SimulatedDevice("fast", FAST)))
 PLAIN = replace(SMALL, rounds=6).settings(workers=1)
+OPTIONS: dict[str, Any] = {"per_round": 3, "epochs": 2}
 METHOD = FedSPU(keep=SMALL.keep, per_round=3, epochs=1)
 
 
@@ -66,6 +67,25 @@ def test_time_and_energy_follow_from_what_the_log_record_counts(federation: Fede
         ended = log_record["virtual"]["ended"]
         assert ended == pytest.approx(log_record["virtual"]["began"] + max(seconds))
     assert len(log_records) == 6 and ended > 6
+
+
+@pytest.mark.parametrize("method", [FedAvgFT(ft_epochs=2, **OPTIONS), FedAvg(ft=2, **OPTIONS)])
+def test_fine_tuning_before_a_test_is_counted_apart(method: FedAvg, federation: Federation, tmp_path: Path) -> None:
+    """Two passes take the work of a round of two passes over the same samples. The rounds are those without."""
+    _, plain = run(tmp_path / "plain", FedAvg(**OPTIONS), federation, of(FLEET))
+    _, found = run(tmp_path / "tuned", method, federation, of(FLEET))
+    work = {each["client"]: each for log_record in plain for each in log_record["clients"]}
+    for before, log_record in zip(plain, found, strict=True):
+        assert "adaptation" not in before and ("adaptation" in log_record) == ("evaluation" in log_record)
+        assert log_record["virtual"] == before["virtual"] and log_record["down"] == before["down"]
+    spent = found[-1]["adaptation"]
+    assert spent["payload_bytes"] == 0 and [each["client"] for each in spent["clients"]] == list(range(6))
+    for each in spent["clients"]:
+        trained, macs = work[each["client"]], each["executed_flops"] / 2
+        assert (each["steps"], each["executed_flops"]) == (trained["steps"], trained["executed_flops"])
+        assert each["virtual_seconds"] == pytest.approx(macs / (1e7 if each["device"] == "slow" else 1e9))
+        assert each["virtual_joules"] == pytest.approx(macs * 1e-9)
+        assert each["seconds"] > 0
 
 
 def test_slow_devices_get_what_they_train_in_time(federation: Federation, tmp_path: Path) -> None:
