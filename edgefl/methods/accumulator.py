@@ -21,6 +21,7 @@ class Accumulator:
     spec      specification of the model
     masks     masks that clients sent, by client
     neurons   neurons that clients chose, by client
+    metrics   metrics of replies, by client, as far as the method notes them
     reported  ids of the clients that replied, as far as the method notes them
     stopped   ids of the clients that stopped in this round, as far as the method notes them
     """
@@ -40,6 +41,7 @@ class Accumulator:
         self.mean = self._new(MODEL)
         self.masks: dict[int, Mask] = {}
         self.neurons: dict[int, NeuronSet] = {}
+        self.metrics: dict[int, Mapping[str, float]] = {}
         self.reported: list[int] = []
         self.stopped: list[int] = []
 

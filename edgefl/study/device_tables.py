@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from edgefl.study.accuracy_targets import Target, target
 from edgefl.study.comparison import Figure, Summaries
 from edgefl.study.result_table import ResultTable, new_result_table
-from edgefl.study.result_text import NONE, percent
+from edgefl.study.result_text import NONE, megabytes, percent
 
 ADAPTING = ("adapting", "its energy")  # headings of the cost of an adaptation before a client's test
 MODELLED = {"virtual-seconds": "virtual_seconds", "joules": "virtual_joules"}
@@ -81,7 +81,7 @@ def energy(joules: float) -> str:
 HEADS = {"virtual-seconds": "time", "joules": "energy", "bytes": "payload"}  # headings of columns, if not the name
 WORDS: Mapping[str, Callable[[float], str]] = {  # name of a cost -> function that writes it in words
     "rounds": lambda spent: f"{spent:.4g}",
-    "bytes": lambda spent: f"{spent / 1e6:.2f} MB",
+    "bytes": megabytes,
     "virtual-seconds": duration,
     "joules": energy,
 }

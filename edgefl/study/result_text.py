@@ -155,6 +155,11 @@ def percent(share: float | None, spread: float | None = None) -> str:
     return f"{100 * share:.1f} %" if spread is None else f"{100 * share:.1f}±{100 * spread:.1f} %"
 
 
+def megabytes(count: float) -> str:
+    """Write bytes in MB, or in kB where so few bytes would be 0.00 MB."""
+    return f"{count / 1e6:.2f} MB" if count == 0 or count >= 5e3 else f"{count / 1e3:.2f} kB"
+
+
 def number(value: float | None, spread: float | None = None) -> str:
     """Write a loss with its spread. The loss of a diverged model is missing."""
     if value is None:

@@ -7,7 +7,9 @@ client.
     clients              number of clients that answered
     train_loss           mean training loss over the clients whose replies were aggregated, absent in older runs
     down_bytes, up_bytes payload bytes of the round, to the clients and to the server
-    payload_bytes        payload bytes of all rounds so far, in both directions
+    payload_bytes        payload bytes of all rounds so far, in both directions. A message without a payload counts 8
+                         bytes for each number of it
+    scalar_bytes         bytes of the round's numbers beside payloads, in both directions, where there are any
     seconds              duration of the round
     virtual_seconds      virtual time at the end of the round, only with modelled devices
     virtual_joules       virtual energy of the round, only with modelled devices
@@ -58,6 +60,7 @@ def record(method: str, seed: int, log_record: Mapping[str, Any], sent: int) -> 
         "down_bytes": down,
         "up_bytes": up,
         "payload_bytes": sent + down + up,
+        **({"scalar_bytes": sum(beside.values())} if (beside := log_record.get("scalar_bytes")) else {}),
         "seconds": log_record["seconds"],
         **_virtual(log_record.get("virtual")),
         **prefixed(adaptation_of(log_record)),

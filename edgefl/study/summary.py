@@ -30,7 +30,11 @@ NOT_AGGREGATED = (
     "clipped",
 )  # kinds of replies that were not aggregated unchanged
 
-WHERE_ANY = ("frozen_bytes", "adaptation")  # figures that the JSON has only where there is something to count
+WHERE_ANY = (
+    "frozen_bytes",
+    "adaptation",
+    "scalar_bytes",
+)  # figures that the JSON has only where there is something to count
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Summary:
     virtual_seconds, virtual_joules  totals of modelled devices (device_models/simulated_clock.py), None without them
     devices         cost of a client round of each modelled device (device_costs.py)
     frozen_bytes    bytes of the model's frozen parameters, which a device fetches once and no payload carries
+    scalar_bytes    bytes of the numbers that messages had beside their payloads, which `down` and `up` do not have
     adaptation      mean costs of a client's adaptation before its last test (adaptation_costs.py), None if nothing is
                     adapted by training. No other figure has them
     """
@@ -75,6 +80,7 @@ class Summary:
     devices: list[dict[str, Any]] = field(default_factory=list)
     frozen_bytes: int = 0
     adaptation: dict[str, float] | None = None
+    scalar_bytes: int = 0
 
     @property
     def payload_bytes(self) -> int:
@@ -192,6 +198,7 @@ def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, 
         devices=by_device(log_records, tiers),
         frozen_bytes=4 * tiers.frozen,
         adaptation=last_adaptation(log_records),
+        scalar_bytes=sum(sum(log_record.get("scalar_bytes", {}).values()) for log_record in log_records),
     )
 
 

@@ -18,14 +18,15 @@ from edgefl.study.device_tables import device_tables, duration, energy
 from edgefl.study.difference_tables import difference_table
 from edgefl.study.energy_totals import words
 from edgefl.study.result_table import ResultPage, ResultTable, new_result_table
-from edgefl.study.result_text import NONE, number, percent, sentences
+from edgefl.study.result_text import NONE, megabytes, number, percent, sentences
 from edgefl.study.summary import COMMON, MODELS, NOT_AGGREGATED, Summary
 from edgefl.study.table_style import styled
 
 LOST = ("missing", "diverged")  # counts of clients that get a column if there are any
+NEGLIGIBLE = 0.01  # share of the payload up to which numbers beside it get no column
 SPENT = {  # name of a budget -> function that writes it in words
     "rounds": lambda spent: f"{spent:.4g} rounds",
-    "bytes": lambda spent: f"{spent / 1e6:.2f} MB",
+    "bytes": megabytes,
     "seconds": lambda spent: f"{spent:.1f} s",
     "work": lambda spent: f"{spent / 1e9:.4g} GFLOP",
     "virtual-seconds": lambda spent: f"{duration(spent)}*",
@@ -124,7 +125,9 @@ def _cost_columns(
     first = {name: of[0] for name, of in each.items()}
     if has_rounds:
         yield "rounds", lambda row: f"{row.rounds.mean or 0:.4g}"
-    yield "payload", lambda row: f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB"
+    yield "payload", lambda row: megabytes(row.payload_bytes.mean or 0)
+    if any(summary.scalar_bytes > NEGLIGIBLE * summary.payload_bytes for summary in first.values()):
+        yield "numbers", lambda row: megabytes(first[row.method].scalar_bytes)
     yield "of dense", lambda row: percent(row.of_dense)
     yield "time", lambda row: f"{row.device_seconds.mean or 0:.1f} s"
     if any(summary.measured_joules for summary in first.values()):

@@ -15,6 +15,7 @@ from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.client_round import EXECUTED, NOMINAL, SEARCH
 from edgefl.methods.rounds.exchange import Answer, sizes, total
 from edgefl.methods.rounds.round_closing import AggregationResult
+from edgefl.methods.rounds.scalars import scalar_bytes, with_numbers
 from edgefl.protocol.codec import Sizes
 from edgefl.protocol.wire.messages import Train, Trained
 
@@ -42,6 +43,7 @@ class ClientRound:
               round was closed, though the client keeps what it trained. "absent" if no reply came in time. "late" in a
               replay, and with modelled devices: the client trained, and its reply came too late
     clipped   reason why the reply was shortened when the round was closed
+    scalars   bytes down and up of numbers beside a payload, which `down` and `up` do not have (scalars.py)
     counted   number of samples with which the reply was weighted, where it is smaller than `examples`
     virtual   values of a modelled device: device, virtual_seconds, virtual_joules (device_models/simulated_clock.py)
     """
@@ -59,6 +61,7 @@ class ClientRound:
     clipped: str | None = None
     counted: int | None = None
     virtual: Mapping[str, Any] = field(default_factory=dict)
+    scalars: tuple[int, int] = (0, 0)
 
     @property
     def is_taken(self) -> bool:
@@ -79,6 +82,11 @@ class ClientRound:
         An answer with invalid seconds is refused. Its seconds become 0.
         """
         status = up.status if answer.refusal is None else "refused"
+        payload = sizes(down.payload, down.selection)
+        beside = [
+            scalar_bytes(plan.settings) if payload.total else 0,
+            scalar_bytes(up.metrics) if answer.sizes.total else 0,
+        ]
         return ClientRound(
             plan.client,
             plan.settings,
@@ -87,9 +95,10 @@ class ClientRound:
             up.examples,
             up.steps,
             up.metrics,
-            sizes(down.payload, down.selection),
-            answer.sizes,
+            with_numbers(payload, plan.settings),
+            with_numbers(answer.sizes, up.metrics),
             up.seconds if math.isfinite(up.seconds) else 0.0,
+            scalars=(beside[0], beside[1]),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -119,6 +128,9 @@ def round_metrics(
     log_record: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
     log_record["down"] = _parts(total(each.down for each in clients))
     log_record["up"] = _parts(total(each.up for each in clients))
+    if any(sum(each.scalars) for each in clients):
+        down, up = zip(*(each.scalars for each in clients), strict=True)
+        log_record["scalar_bytes"] = {"down": sum(down), "up": sum(up)}
     losses = [each.metrics["loss"] for each in clients if each.is_taken and "loss" in each.metrics]
     if losses:
         log_record["train_loss"] = sum(losses) / len(losses)
