@@ -1,4 +1,4 @@
-"""`python -m bench papers comparison`, or weak: carries out the missing runs of the study, and prints its tables.
+"""`python -m bench papers comparison`, weak or adapted: carries out the study's missing runs, and prints its tables.
 
 Every finished run is a record of its own in results/STUDY, so that machines and processes may share the work: `--part
 1/2` takes every second method. A run that was killed goes on from its last checkpoint.
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str], study: Study = COMPARISON, show: Show = print
     try:
         for workload in options.workloads:
             for label in [] if options.show else options.methods[part - 1 :: parts]:
-                runner.method(workload, label)
+                runner.method(workload, label, options.seeds)
             show(workload, found(study, options.results, workload))
     except (EdgeflError, ValueError) as error:
         print(error, file=sys.stderr)
@@ -66,15 +66,19 @@ class Maker:
         self.study, self.results, self.folder = study, results, folder
         self.data_dir, self.workers = data_dir, workers
 
-    def method(self, workload: str, name: str) -> None:
-        """Carry out all runs of a method: the run that chooses its rate, and then every seed."""
+    def method(self, workload: str, name: str, seeds: Sequence[int]) -> None:
+        """Carry out the runs of a method: the runs that choose its rate and its adapting, and then the seeds."""
         if (rate := chosen(self.study, self.results, workload, name)) is None:
             run = comparison.tuned(self.study, workload, name)
             piece(self.results, run.name, partial(self._tuned, run))
             rate = chosen(self.study, self.results, workload, name)
         assert rate is not None  # it has just been chosen
-        for seed in SEEDS:
-            run = comparison.run(self.study, workload, name, rate, seed)
+        if self.study.methods[name].adapting:
+            run = comparison.adapted(self.study, workload, name, rate)
+            piece(self.results, run.name, partial(self._tuned, run))
+        adapting = adapted(self.study, self.results, workload, name, rate)
+        for seed in seeds:
+            run = comparison.run(self.study, workload, name, rate, seed, adapting)
             piece(self.results, run.name, partial(self._summed, run))
 
     def _tuned(self, run: Run) -> Piece:
@@ -130,13 +134,24 @@ def chosen(study: Study, results: Path, workload: str, name: str) -> float | Non
     return None if record is None else float(record["chosen"][study.methods[name].rate])
 
 
+def adapted(study: Study, results: Path, workload: str, name: str, rate: float) -> dict[str, Any] | None:
+    """Return how a client adapts the model: {} for a method that has no such choice, or None before the choice."""
+    if not study.methods[name].adapting:
+        return {}
+    record = _record(results, comparison.adapted(study, workload, name, rate))
+    return None if record is None else dict(record["chosen"])
+
+
 def found(study: Study, results: Path, workload: str) -> Known:
     """Return by label the rate, and the summaries of the seeds that have been run, for a place."""
     everything: Known = {}
     for label in study.methods:
         rate = chosen(study, results, workload, label)
         if rate is not None:
-            each = {seed: _record(results, comparison.run(study, workload, label, rate, seed)) for seed in SEEDS}
+            adapting = adapted(study, results, workload, label, rate)
+            seeds = () if adapting is None else SEEDS
+            runs = {seed: comparison.run(study, workload, label, rate, seed, adapting) for seed in seeds}
+            each = {seed: _record(results, run) for seed, run in runs.items()}
             made = {seed: Summary(**record["summary"]) for seed, record in each.items() if record is not None}
             everything[label] = (rate, {seed: replace(summary, method=label) for seed, summary in made.items()})
     return everything
@@ -172,6 +187,7 @@ def _parser(study: Study) -> argparse.ArgumentParser:
         "--workloads", "--places", type=some(workloads), default=workloads, help=f"some of {'; '.join(workloads)}"
     )
     parser.add_argument("--methods", type=some(methods), default=methods, help=f"some of {'; '.join(methods)}")
+    parser.add_argument("--seeds", type=_seeds, default=SEEDS, help="some seeds, separated by commas; default: all")
     parser.add_argument("--part", type=_part, default=(1, 1), help="I/N: every N-th method, from the I-th")
     parser.add_argument("--dir", type=Path, default=RUNS / study.name, help="of the runs; default: %(default)s")
     parser.add_argument("--data-dir", type=Path, help="where the data sets' files lie")
@@ -180,6 +196,12 @@ def _parser(study: Study) -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=1, help="clients trained at the same time; default: 1")
     parser.add_argument("--show", action="store_true", help="run nothing: the tables of what there is")
     return parser
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    if any(not each.isdecimal() or int(each) not in SEEDS for each in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected some of {', '.join(map(str, SEEDS))}")
+    return tuple(map(int, text.split(",")))
 
 
 def _part(text: str) -> tuple[int, int]:
