@@ -37,6 +37,7 @@ ADAPTED = Study(
         f"{FEDAVG}, adapted": Method("fedavg:ft_part=head", like=FEDAVG, adapting=ADAPTING),
     },
     {},
+    points=2,  # an adapted row trains all clients at every evaluation
     lent=("comparison", "weak"),
 )
 
