@@ -1,4 +1,4 @@
-"""The comparison as values: four federations, ten methods, and the rates from which each may choose.
+"""The comparison as values: four federations, sixteen methods, and the rates from which each may choose.
 
 weak.py is another study on these federations. All methods on a data set share one model: the model of FedSPU's paper
 without its batch norms, whose running statistics PFLEGO refuses. Every method gets its rate by `tune`
@@ -109,6 +109,12 @@ METHODS = {
     "FedPer": Method("fedper"),
     "Ditto": Method("ditto:epochs=2"),
     "FedProx": Method("fedprox"),
+    "SCAFFOLD": Method("scaffold"),
+    "FedRep": Method("fedrep"),
+    "FedBABU": Method("fedbabu"),
+    "FedMP": Method("fedmp"),
+    "PruneFL": Method("prunefl"),
+    "Hermes": Method("hermes"),
 }
 COMPARISON = Study("comparison", METHODS, {"refresh": REFRESH})
 
