@@ -7,6 +7,7 @@ Every finished run is a record of its own in results/STUDY, so that machines and
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,13 +24,15 @@ from edgefl.errors import EdgeflError, RunError
 from edgefl.experiment import tuned_values
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_json import open_run
+from edgefl.experiment.tuned_values import combinations
+from edgefl.methods.method_label import Variant, label_of
 from edgefl.methods.method_label import folder as folder_of
 from edgefl.study.capacity_tiers import tiers_of
 from edgefl.study.simulation.engine import Threads
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
 from edgefl.study.summary import Summary, summarise
-from edgefl.study.tuning import tune
+from edgefl.study.tuning import FOLDER, tune
 
 RESULTS = Path(__file__).with_name("results")
 RUNS = Path("edgefl-runs/papers")
@@ -75,7 +78,7 @@ class Maker:
         assert rate is not None  # it has just been chosen
         if self.study.methods[name].adapting:
             run = comparison.adapted(self.study, workload, name, rate)
-            piece(self.results, run.name, partial(self._tuned, run))
+            piece(self.results, run.name, partial(self._adapted, run))
         adapting = adapted(self.study, self.results, workload, name, rate)
         for seed in seeds:
             run = comparison.run(self.study, workload, name, rate, seed, adapting)
@@ -89,6 +92,29 @@ class Maker:
         record = tuned_values.read(path)
         assert record is not None  # it has just been written
         return {"experiment": experiment.to_json(), **record["methods"][experiment.methods[0]]}
+
+    def _adapted(self, run: Run) -> Piece:
+        """Choose as `_tuned` does. Adapting changes no round, so all trials continue from the rounds of the first."""
+        experiment, folder = run.experiment, self.folder / run.name / FOLDER
+        open_run(self.folder / run.name, experiment.to_json())
+        (label,), short = experiment.methods, experiment.tune_rounds
+        method, own = Variant.of(label)
+        labels = [label_of(method, {**dict(own), **each}) for each in combinations(experiment.tune, label)]
+        first, *others = (folder / folder_of(each) for each in labels)
+        if not all(each.exists() for each in others):
+            settings = replace(experiment.settings(self.workers), rounds=short, eval_every=short, stop_after=short - 1)
+            journal = Journal(first)
+            try:
+                algorithm = replace(experiment, rounds=short).algorithms()[label]
+                simulate(algorithm, run.federation(experiment, self.data_dir), settings, journal)
+            finally:
+                journal.close()
+        for each in others:
+            if not each.exists():
+                part = each.with_name(f"{each.name}.part")
+                shutil.rmtree(part, ignore_errors=True)
+                shutil.copytree(first, part).rename(each)
+        return self._tuned(run)
 
     def _summed(self, run: Run) -> Piece:
         return {"experiment": run.experiment.to_json(), "summary": shortened(vars(self._summary(run)))}
