@@ -215,7 +215,7 @@ def test_the_architecture_lists_the_packages_in_the_order_of_their_imports() -> 
 def test_the_architecture_names_every_room_inside_the_larger_packages() -> None:
     packages = [ROOT / "edgefl" / package for package in ("kernels", "learning")]
     rooms = [init.parent for package in packages for init in package.glob("*/__init__.py")]
-    rooms += [folder for folder in (ROOT / "csrc").iterdir() if folder.is_dir()]
+    rooms += [folder for folder in (ROOT / "csrc").iterdir() if folder.is_dir() and folder.name != "__pycache__"]
     assert [name(room) for room in rooms if f"`{name(room)}/`" not in architecture()] == []
 
 

@@ -1,4 +1,4 @@
-"""The comparison as values: four federations, ten methods, and the rates from which each may choose.
+"""The comparison as values: four federations, sixteen methods, and the rates from which each may choose.
 
 weak.py is another study on these federations. All methods on a data set share one model: the model of FedSPU's paper
 without its batch norms, whose running statistics PFLEGO refuses. Every method gets its rate by `tune`
@@ -23,6 +23,7 @@ from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_data import data_of
 from edgefl.experiment.settings import Experiment
+from edgefl.experiment.tuned_values import Grid
 from edgefl.methods.method_label import Variant, folder, label_of
 from edgefl.models.graph import INPUT, Graph, Model
 from edgefl.models.graph.graph import Node
@@ -68,14 +69,16 @@ WORKLOADS = {
 class Method:
     """A method, which is a row of the tables.
 
-    label  as on the command line, with options of its own
-    rate   the option that is chosen
-    like   the method whose rate it takes, if it does not choose a rate of its own
+    label     as on the command line, with options of its own
+    rate      the option that is chosen
+    like      the method whose rate it takes, if it does not choose a rate of its own
+    adapting  the values that are tried of other options, at the chosen rate. They choose how a client adapts the model
     """
 
     label: str
     rate: str = "lr"
     like: str = ""
+    adapting: Grid = ()
 
 
 @dataclass(frozen=True)
@@ -106,27 +109,53 @@ METHODS = {
     "FedPer": Method("fedper"),
     "Ditto": Method("ditto:epochs=2"),
     "FedProx": Method("fedprox"),
+    "SCAFFOLD": Method("scaffold"),
+    "FedRep": Method("fedrep"),
+    "FedBABU": Method("fedbabu"),
+    "FedMP": Method("fedmp"),
+    "PruneFL": Method("prunefl"),
+    "Hermes": Method("hermes"),
 }
 COMPARISON = Study("comparison", METHODS, {"refresh": REFRESH})
 
 
 def tuned(study: Study, workload: str, name: str) -> Run:
     """Return the run that chooses a method's rate. Its federation and the tried options decide."""
-    method, rounds = study.methods[study.methods[name].like or name], WORKLOADS[workload].rounds
+    method = study.methods[study.methods[name].like or name]
     rates = ((method.rate, WORKLOADS[workload].rates),)
-    experiment = _experiment(workload, method.label, SEEDS[0], tune=rates, tune_rounds=rounds[1])
+    experiment = _trials(workload, method.label, rates)
     return Run(f"{workload}-{folder(method.label)}-rate", experiment, federation)
 
 
-def run(study: Study, workload: str, name: str, rate: float, seed: int) -> Run:
+def adapted(study: Study, workload: str, name: str, rate: float) -> Run:
+    """Return the run that chooses how a client adapts the model, as `tuned` chooses the rate."""
+    method = study.methods[name]
+    experiment = _trials(workload, _at(method, {method.rate: rate}), method.adapting)
+    return Run(f"{workload}-{folder(method.label)}-adapting", experiment, federation)
+
+
+def run(
+    study: Study, workload: str, name: str, rate: float, seed: int, adapting: Mapping[str, Any] | None = None
+) -> Run:
     """Return a whole run of a method."""
     method = study.methods[name]
-    label, options = Variant.of(method.label)
-    label = label_of(label, {**dict(options), method.rate: rate})
+    label = _at(method, {method.rate: rate, **(adapting or {})})
     experiment = _experiment(
         workload, label, seed, eval_every=WORKLOADS[workload].rounds[0] // study.points, **study.more
     )
     return Run(f"{workload}-{folder(method.label)}-seed{seed}", experiment, federation)
+
+
+def _trials(workload: str, label: str, tried: Grid) -> Experiment:
+    """Return the experiment of short runs that choose among values. A trial is evaluated after its last round alone."""
+    short = WORKLOADS[workload].rounds[1]
+    return _experiment(workload, label, SEEDS[0], tune=tried, tune_rounds=short, eval_every=10)
+
+
+def _at(method: Method, values: Mapping[str, Any]) -> str:
+    """Return the label of a method with these values of its options."""
+    name, options = Variant.of(method.label)
+    return label_of(name, {**dict(options), **values})
 
 
 def _experiment(workload: str, label: str, seed: int, **more: Any) -> Experiment:

@@ -1,4 +1,4 @@
-"""`python -m bench papers comparison`, or weak: carries out the missing runs of the study, and prints its tables.
+"""`python -m bench papers comparison`, weak or adapted: carries out the study's missing runs, and prints its tables.
 
 Every finished run is a record of its own in results/STUDY, so that machines and processes may share the work: `--part
 1/2` takes every second method. A run that was killed goes on from its last checkpoint.
@@ -7,6 +7,7 @@ Every finished run is a record of its own in results/STUDY, so that machines and
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,13 +24,15 @@ from edgefl.errors import EdgeflError, RunError
 from edgefl.experiment import tuned_values
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_json import open_run
+from edgefl.experiment.tuned_values import combinations
+from edgefl.methods.method_label import Variant, label_of
 from edgefl.methods.method_label import folder as folder_of
 from edgefl.study.capacity_tiers import tiers_of
 from edgefl.study.simulation.engine import Threads
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
 from edgefl.study.summary import Summary, summarise
-from edgefl.study.tuning import tune
+from edgefl.study.tuning import FOLDER, tune
 
 RESULTS = Path(__file__).with_name("results")
 RUNS = Path("edgefl-runs/papers")
@@ -44,7 +47,7 @@ def main(arguments: Sequence[str], study: Study = COMPARISON, show: Show = print
     try:
         for workload in options.workloads:
             for label in [] if options.show else options.methods[part - 1 :: parts]:
-                runner.method(workload, label)
+                runner.method(workload, label, options.seeds)
             show(workload, found(study, options.results, workload))
     except (EdgeflError, ValueError) as error:
         print(error, file=sys.stderr)
@@ -66,15 +69,19 @@ class Maker:
         self.study, self.results, self.folder = study, results, folder
         self.data_dir, self.workers = data_dir, workers
 
-    def method(self, workload: str, name: str) -> None:
-        """Carry out all runs of a method: the run that chooses its rate, and then every seed."""
+    def method(self, workload: str, name: str, seeds: Sequence[int]) -> None:
+        """Carry out the runs of a method: the runs that choose its rate and its adapting, and then the seeds."""
         if (rate := chosen(self.study, self.results, workload, name)) is None:
             run = comparison.tuned(self.study, workload, name)
             piece(self.results, run.name, partial(self._tuned, run))
             rate = chosen(self.study, self.results, workload, name)
         assert rate is not None  # it has just been chosen
-        for seed in SEEDS:
-            run = comparison.run(self.study, workload, name, rate, seed)
+        if self.study.methods[name].adapting:
+            run = comparison.adapted(self.study, workload, name, rate)
+            piece(self.results, run.name, partial(self._adapted, run))
+        adapting = adapted(self.study, self.results, workload, name, rate)
+        for seed in seeds:
+            run = comparison.run(self.study, workload, name, rate, seed, adapting)
             piece(self.results, run.name, partial(self._summed, run))
 
     def _tuned(self, run: Run) -> Piece:
@@ -85,6 +92,29 @@ class Maker:
         record = tuned_values.read(path)
         assert record is not None  # it has just been written
         return {"experiment": experiment.to_json(), **record["methods"][experiment.methods[0]]}
+
+    def _adapted(self, run: Run) -> Piece:
+        """Choose as `_tuned` does. Adapting changes no round, so all trials continue from the rounds of the first."""
+        experiment, folder = run.experiment, self.folder / run.name / FOLDER
+        open_run(self.folder / run.name, experiment.to_json())
+        (label,), short = experiment.methods, experiment.tune_rounds
+        method, own = Variant.of(label)
+        labels = [label_of(method, {**dict(own), **each}) for each in combinations(experiment.tune, label)]
+        first, *others = (folder / folder_of(each) for each in labels)
+        if not all(each.exists() for each in others):
+            settings = replace(experiment.settings(self.workers), rounds=short, eval_every=short, stop_after=short - 1)
+            journal = Journal(first)
+            try:
+                algorithm = replace(experiment, rounds=short).algorithms()[label]
+                simulate(algorithm, run.federation(experiment, self.data_dir), settings, journal)
+            finally:
+                journal.close()
+        for each in others:
+            if not each.exists():
+                part = each.with_name(f"{each.name}.part")
+                shutil.rmtree(part, ignore_errors=True)
+                shutil.copytree(first, part).rename(each)
+        return self._tuned(run)
 
     def _summed(self, run: Run) -> Piece:
         return {"experiment": run.experiment.to_json(), "summary": shortened(vars(self._summary(run)))}
@@ -130,13 +160,24 @@ def chosen(study: Study, results: Path, workload: str, name: str) -> float | Non
     return None if record is None else float(record["chosen"][study.methods[name].rate])
 
 
+def adapted(study: Study, results: Path, workload: str, name: str, rate: float) -> dict[str, Any] | None:
+    """Return how a client adapts the model: {} for a method that has no such choice, or None before the choice."""
+    if not study.methods[name].adapting:
+        return {}
+    record = _record(results, comparison.adapted(study, workload, name, rate))
+    return None if record is None else dict(record["chosen"])
+
+
 def found(study: Study, results: Path, workload: str) -> Known:
     """Return by label the rate, and the summaries of the seeds that have been run, for a place."""
     everything: Known = {}
     for label in study.methods:
         rate = chosen(study, results, workload, label)
         if rate is not None:
-            each = {seed: _record(results, comparison.run(study, workload, label, rate, seed)) for seed in SEEDS}
+            adapting = adapted(study, results, workload, label, rate)
+            seeds = () if adapting is None else SEEDS
+            runs = {seed: comparison.run(study, workload, label, rate, seed, adapting) for seed in seeds}
+            each = {seed: _record(results, run) for seed, run in runs.items()}
             made = {seed: Summary(**record["summary"]) for seed, record in each.items() if record is not None}
             everything[label] = (rate, {seed: replace(summary, method=label) for seed, summary in made.items()})
     return everything
@@ -172,6 +213,7 @@ def _parser(study: Study) -> argparse.ArgumentParser:
         "--workloads", "--places", type=some(workloads), default=workloads, help=f"some of {'; '.join(workloads)}"
     )
     parser.add_argument("--methods", type=some(methods), default=methods, help=f"some of {'; '.join(methods)}")
+    parser.add_argument("--seeds", type=_seeds, default=SEEDS, help="some seeds, separated by commas; default: all")
     parser.add_argument("--part", type=_part, default=(1, 1), help="I/N: every N-th method, from the I-th")
     parser.add_argument("--dir", type=Path, default=RUNS / study.name, help="of the runs; default: %(default)s")
     parser.add_argument("--data-dir", type=Path, help="where the data sets' files lie")
@@ -180,6 +222,12 @@ def _parser(study: Study) -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=1, help="clients trained at the same time; default: 1")
     parser.add_argument("--show", action="store_true", help="run nothing: the tables of what there is")
     return parser
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    if any(not each.isdecimal() or int(each) not in SEEDS for each in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected some of {', '.join(map(str, SEEDS))}")
+    return tuple(map(int, text.split(",")))
 
 
 def _part(text: str) -> tuple[int, int]:

@@ -71,8 +71,8 @@ REFUSED = {
     ),
     "further outputs in training": (
         lambda: Forward(aside, a=nn.Linear(4, 3), b=nn.Linear(4, 3)),
-        "in training mode: the module returns (a, b); expected the result of its last operation; in evaluation mode the"
-        " module can be converted, and its training would be lost",
+        "in training mode: the module returns 2 outputs in training (0, 1) and 1 in evaluation; expected the outputs to "
+        "train:",
     ),
     "noise in training": (
         lambda: Forward(noisy, a=nn.Linear(4, 3)),

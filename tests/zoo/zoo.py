@@ -794,6 +794,7 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "pooling with ceil_mode": (ceiled, IMAGE),
     "pooling at several scales": (pooled_pyramid, IMAGE),
     "GhostNet-like": (ghostnet, IMAGE),
+    "ShuffleNet-like": (shufflenet, IMAGE),
     "ConvNeXt with layer scale": (convnext_scaled, IMAGE),
     "text with Embedding": (Text, IDS),
     "text convolution": (TextCNN, IDS),
@@ -817,5 +818,4 @@ LOSSES: dict[str, Loss] = {"regression": MSE(), "multi-label": BinaryCrossEntrop
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
     "attention with dropout": (lambda: Encoder(0.1), (10, 8), "dropout=0.1 of attention's shares; expected 0"),
-    "ShuffleNet-like": (shufflenet, IMAGE, "expected 512 values in 1 to 3 extents after the batch"),
 }

@@ -1,0 +1,185 @@
+"""Every table of docs/papers.md, and README's figures, agree with records, or the page says that no record is kept.
+
+The page names the machine, the instruction set, the seeds and the commits of the records.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from bench.papers.comparison import COMPARISON
+from bench.papers.comparison_run import RESULTS
+from bench.papers.weak import WEAK
+from tests.bench import record_figures as records
+from tests.bench.record_figures import Numbers, Rows, figures
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = "docs/papers.md"
+NO_RECORD = "no record is kept"
+LOST = ("718cad9", "9decd40")  # commits of records that are not in this history
+NAMES = {
+    "FedSPU with early stopping": "FedSPU + ES",
+    "FedSPU, `keep=1`": "FedSPU, keep=1",
+    "FedSPU behind a cut": "FedSPU, cached",
+    "FedAvg, global model": "FedAvg",
+    "FedAvg after one local epoch (`fedavg-ft`)": "FedAvg-FT",
+    "`fedavg-ft`": "FedAvg-FT",
+    "local": "Local",
+    "PFLEGO (Adam on the server)": "PFLEGO",
+    "Ditto, 2 + 3 epochs": "Ditto",
+    "FedProx, global model": "FedProx",
+}  # a row's label on the page, where it is not the study's
+
+
+class Printed(NamedTuple):
+    """A printed table: its rows, and the text from the table before it to the table after it."""
+
+    rows: list[tuple[str, list[str]]]
+    around: str
+
+
+@cache
+def printed(page: str) -> list[Printed]:
+    """Return the tables of a page, in order."""
+    parts = re.split(r"((?:^\|.*\n)+)", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    tables = []
+    for before, table, after in zip(parts[0::2], parts[1::2], parts[2::2], strict=False):
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+        tables.append(Printed([(row[0], row[1:]) for row in cells], " ".join(f"{before} {after}".split())))
+    return tables
+
+
+def made_by(patterns: tuple[str, ...]) -> str:
+    """Return the sentence about the machine, the seeds and the commits of records."""
+    machines: set[str] = set()
+    seeds: set[int] = set()
+    commits: set[str] = set()
+    for path in chain.from_iterable(sorted(RESULTS.glob(pattern)) for pattern in patterns):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        cpu = "Intel Xeon" if "Xeon" in record["machine"]["cpu"] else record["machine"]["cpu"]
+        machines.add(f"{cpu} ({'AVX-512' if record['machine']['isa'] == 'avx512' else 'AVX2'})")
+        rows = [row["seeds"] for row in record.get("results", ())]
+        if not rows:
+            rows = [[record["experiment"]["seed"] if "experiment" in record else int(path.name.split("-")[2])]]
+        seeds |= set(chain(*rows))
+        name, _, dirty = record["machine"]["commit"].partition("-")
+        more = ", uncommitted changes" * bool(dirty) + ", not in this history" * (name in LOST)
+        commits.add(name + (f" ({more[2:]})" if more else ""))
+    said = f"The records were made on {' and '.join(sorted(machines))} with seed{'s' * (len(seeds) > 1)}"
+    return (
+        f"{said} {', '.join(map(str, sorted(seeds)))} at commit{'s' * (len(commits) > 1)} {', '.join(sorted(commits))}."
+    )
+
+
+class Source(NamedTuple):
+    """The source of a table.
+
+    rows     what the records say, or None where no record is kept
+    some_of  whether the page prints some of the numbers of `rows`, in another order
+    made     patterns of the records that the text names
+    """
+
+    rows: Callable[[], Rows] | None = None
+    some_of: bool = False
+    made: tuple[str, ...] = ()
+
+
+NO_SOURCE = Source()
+
+
+def comparison(place: str) -> Source:
+    return Source(partial(records.compared, place), made=(f"comparison/{place}-*.json",))
+
+
+def weak(place: str) -> dict[str, Source]:
+    made = (f"weak/{place}-*.json", *(f"comparison/{place}-{name}-rate.json" for name in LENT))
+    return {
+        "tiers": Source(partial(records.by_tier, place), made=made),
+        "equal budgets": Source(partial(records.at_equal, place)),
+        "differences": Source(partial(records.differences, WEAK, place), some_of=True),
+    }
+
+
+LENT = ("fedspu", "fedavg-ft", "fedper", "pflego+server=adam", "local")  # methods whose rates `comparison` has chosen
+TABLES = {
+    "FedSPU, 100 rounds": NO_SOURCE,
+    "FedSPU, 500 rounds, alpha .1": Source(partial(records.fedspu, "0.1"), made=("fedspu-0.1.json",)),
+    "FedSPU, 500 rounds, alpha .5": Source(partial(records.fedspu, "0.5"), made=("fedspu-0.5.json",)),
+    "FedUmf": Source(records.fedumf, made=("rounds-*.json", "appendix.json")),
+    "PFLEGO": Source(records.pflego, made=("pflego-fashion*.json", "pflego-omniglot.json")),
+    "FedSpa, with the 19 rows of bench/README.md": NO_SOURCE,
+    "comparison, digits": comparison("digits"),
+    "comparison, digits, differences": Source(partial(records.differences, COMPARISON, "digits"), some_of=True),
+    "comparison, speech": comparison("speech"),
+    "comparison, fashion": comparison("fashion"),
+    "comparison, emnist": comparison("emnist"),
+    "weak, offers": Source(records.offers),
+    **{
+        f"weak, {place}, {what}": source
+        for place in ("digits", "speech", "fashion", "emnist")
+        for what, source in weak(place).items()
+    },
+    "PFLlib": Source(records.beside_pfllib, made=("pfllib/*.json",)),
+}  # of the page, in order
+
+
+def test_the_page_has_these_tables() -> None:
+    assert len(printed(PAGE)) == len(TABLES)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_s_figures_are_its_records(name: str) -> None:
+    table, source = printed(PAGE)[list(TABLES).index(name)], TABLES[name]
+    if source.rows is None:
+        assert NO_RECORD in table.around.lower()
+        return
+    expected = source.rows()
+    if source.some_of:
+        (numbers,) = expected.values()
+        off = [each for _, cells in table.rows for each in figures(cells[0])]
+        assert [value for value, half in off if not any(abs(value - each) <= half for each in numbers)] == []
+    else:
+        assert {
+            label: differing(cells, expected[label if label in expected else NAMES[label]])
+            for label, cells in table.rows
+        } == {label: [] for label, _ in table.rows}
+        assert len(table.rows) == len(expected)
+    if source.made:
+        assert made_by(source.made) in table.around
+
+
+def differing(cells: list[str], numbers: Numbers) -> list[tuple[object, object]]:
+    """Return the printed numbers that are not the record's, each with the record's number."""
+    shown, expected = figures(" ".join(cells)), [each for each in numbers if each is not None]
+    pairs = zip_longest(shown, expected, fillvalue=None)
+    return [(a, b) for a, b in pairs if a is None or b is None or abs(a[0] - b) > a[1]]
+
+
+def readme_accuracies() -> Numbers:
+    """Return the figures of FedSPU's row. No record has the accuracy after five epochs."""
+    own, _, _, common, adapted, alone = records.fedspu("0.1").values()
+    return [own[0], own[3], common[0], adapted[0], math.nan, alone[0]]
+
+
+README = {
+    "time of a training step": None,
+    "resident memory": None,
+    "accuracy of FedSPU": readme_accuracies,
+}  # by the row's first words: the figures of the records, or None where no record is kept
+
+
+def test_readme_s_figures_are_records() -> None:
+    rows = dict(printed("README.md")[-1].rows)
+    for words, numbers in README.items():
+        ((label, cells),) = ((label, cells) for label, cells in rows.items() if label.startswith(words))
+        assert NO_RECORD in label if numbers is None else differing(cells, numbers()) == [], label
+    assert len(rows) == len(README)
