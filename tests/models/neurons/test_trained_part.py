@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -56,6 +57,49 @@ def test_patterns_train_what_the_model_froze_and_keep_what_its_norms_keep() -> N
     frozen = replace(GRAPH, frozen=frozenset({*CONV1, *CONV2}) | kept)
     assert with_trained(frozen, "*").frozen == kept
     assert with_trained(frozen, "conv1.*").frozen == frozenset(GRAPH.parameters()) - set(CONV1)
+
+
+MARKED = replace(GRAPH, frozen=frozenset({"conv1.weight", "fc.bias"}), constants=frozenset({"conv1.weight", "fc.bias"}))
+LEARNED = {*BN1, *BN2, *CONV2, "conv1.bias", "fc.weight"}
+
+
+@pytest.mark.parametrize(
+    ("text", "trained"),
+    [
+        ("*", LEARNED),
+        ("-head", LEARNED - {"fc.weight"}),
+        ("head", {"fc.weight"}),
+        ("*.bias", set(BIASES) - {"fc.bias"}),
+        ("conv1.*,-conv1.weight", {"conv1.bias"}),
+        ("-fc.bias", LEARNED),
+        ("last:2,-bn?.*", {*CONV2, "conv1.bias", "fc.weight"}),
+        ("conv?.weight[0:2],-bn1.*", {"conv2.weight"}),
+    ],
+)
+def test_patterns_leave_constants_out(text: str, trained: set[str]) -> None:
+    found = with_trained(MARKED, text)
+    assert set(GRAPH.parameters()) - found.frozen == trained
+    assert found.constants == MARKED.constants
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("fc.bias", "fc.bias"), ("*,fc.bias", "fc.bias"), ("conv1.weigh?", "conv1.weight"),
+     ("conv1.weight[0:2]", "conv1.weight")],
+)  # fmt: skip
+def test_a_pattern_for_constants_alone_is_refused(text: str, named: str) -> None:
+    pattern = re.escape(text.removeprefix("*,"))
+    with pytest.raises(
+        GraphError,
+        match=f"^train={pattern} names {re.escape(named)}, a constant or buffer of the model's code, which is never "
+        "trained; expected names of the module's parameters$",
+    ):
+        with_trained(MARKED, text)
+
+
+def test_refusals_do_not_offer_constants() -> None:
+    with pytest.raises(GraphError, match=r"train=fc\.bia names no parameter; (?!.*fc\.bias)"):
+        with_trained(MARKED, "fc.bia")
 
 
 def test_chosen_parts_have_statistics_under_their_names() -> None:
