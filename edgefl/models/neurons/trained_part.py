@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 
 from edgefl.errors import GraphError, nearest
 from edgefl.models.graph import Graph
-from edgefl.models.graph.operations import BatchNorm, GroupNorm, LayerNorm
+from edgefl.models.graph.operations import BatchNorm, GroupNorm, LayerNorm, Linear
 from edgefl.models.graph.parameter_slices import SlicedParameter
 from edgefl.models.neurons.model_blocks import blocks, parameters_from
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -56,6 +56,25 @@ def with_trained(graph: Graph, text: str) -> Graph:
     if not ModelSpec.of(found).learned:
         raise GraphError(f"train={text[:MOST_CHARACTERS]} leaves no parameter to train; expected at least one")
     return found
+
+
+def head_hint(graph: Graph, text: str) -> str | None:
+    """Return a hint for patterns that train the bias of the head and leave its weight as it is, or None.
+
+    A new head whose weight keeps its random values learns little. Patterns that take the weight away mean it so.
+
+    graph  result of `with_trained` for these patterns
+    """
+    last = next((node for node in reversed(graph.nodes) if isinstance(node.op, Linear)), None)
+    if not text or last is None:
+        return None
+    weight, bias = last.full_name("weight"), last.full_name("bias")
+    infos = graph.parameters()
+    kinds = [infos[name].kind if name in infos else None for name in (weight, bias)]
+    away = (pattern[1:].strip() for pattern in patterns(text) if pattern.startswith("-"))
+    if kinds != ["frozen", "learn"] or weight in graph.constants or any(weight in _matches(graph, it) for it in away):
+        return None
+    return f"train={text} leaves {weight} as it is: write {text},head to train a new head, too"
 
 
 def chosen_parts(graph: Graph, text: str) -> dict[str, SlicedParameter | None]:

@@ -10,7 +10,7 @@ import pytest
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import Conv2d, GlobalAvgPool, ReLU
-from edgefl.models.neurons.trained_part import chosen_parts, patterns, with_trained
+from edgefl.models.neurons.trained_part import chosen_parts, head_hint, patterns, with_trained
 from tests.methods.small_models import plain
 
 GRAPH = plain()  # conv1, bn1, conv2, bn2, fc
@@ -20,6 +20,14 @@ BN1, BN2 = (
 CONV1, CONV2, HEAD = (tuple(f"{layer}.{part}" for part in ("weight", "bias")) for layer in ("conv1", "conv2", "fc"))
 BIASES = ("conv1.bias", "bn1.bias", "conv2.bias", "bn2.bias", "fc.bias")
 MOVING = ("running_mean", "running_var")
+CONVOLUTION = Graph(
+    (1, 2, 2),
+    (
+        Node("a", Conv2d(1, 3, (1, 1), bias=False), ("input",)),
+        Node("r", ReLU(), ("a",)),
+        Node("p", GlobalAvgPool(), ("r",)),
+    ),
+)
 
 CHOSEN = [
     ("head", HEAD),
@@ -102,6 +110,29 @@ def test_refusals_do_not_offer_constants() -> None:
         with_trained(MARKED, "fc.bia")
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("biases", "train=biases leaves fc.weight as it is: write biases,head to train a new head, too"),
+        ("conv1.*,fc.bias", "train=conv1.*,fc.bias leaves fc.weight as it is: write conv1.*,fc.bias,head to train a"),
+        ("biases,head", None),
+        ("norms", None),  # the whole head is as it is
+        ("head,-fc.weight", None),  # it was meant so
+        ("fc.bias,fc.weight[0:2]", None),
+        ("", None),
+    ],
+)
+def test_a_head_whose_bias_alone_is_trained_has_a_hint(text: str, hint: str | None) -> None:
+    found = head_hint(with_trained(GRAPH, text), text)
+    assert (found or "").startswith(hint or "") and (found is None) is (hint is None)
+    assert head_hint(with_trained(CONVOLUTION, "*"), "*") is None
+
+
+def test_a_weight_that_is_constant_has_no_hint() -> None:
+    fixed = frozenset({"fc.weight"})
+    assert head_hint(with_trained(replace(GRAPH, frozen=fixed, constants=fixed), "*"), "*") is None
+
+
 def test_chosen_parts_have_statistics_under_their_names() -> None:
     assert chosen_parts(GRAPH, "bn1.*") == dict.fromkeys(BN1)
 
@@ -132,14 +163,7 @@ def test_a_pattern_that_chooses_nothing_is_refused_with_the_nearest_names(text: 
 
 
 def test_a_model_without_head_norms_or_biases_says_so() -> None:
-    graph = Graph(
-        (1, 2, 2),
-        (
-            Node("a", Conv2d(1, 3, (1, 1), bias=False), ("input",)),
-            Node("r", ReLU(), ("a",)),
-            Node("p", GlobalAvgPool(), ("r",)),
-        ),
-    )
+    graph = CONVOLUTION
     for text, problem in (
         ("head", "no Linear layer"),
         ("norms", "no BatchNorm"),
