@@ -65,7 +65,7 @@ def _mobilenet(size: int) -> Model:
     """Return the model, whose BatchNorms keep their running statistics."""
     torch.manual_seed(0)
     model = from_torch(MobileNetV2(CLASSES), torch.zeros(1, 3, size, size))
-    return model._replace(graph=replace(model.graph, frozen=_statistics(model.graph)))
+    return model._replace(graph=replace(model.graph, frozen=_statistics(model.graph) | model.graph.constants))
 
 
 def _statistics(graph: Graph) -> frozenset[str]:

@@ -21,7 +21,7 @@ from edgefl.cli.working import note, working
 from edgefl.errors import GraphError, RequestError
 from edgefl.experiment.user_code import HELP
 from edgefl.models.graph import Model, model_files
-from edgefl.models.neurons.trained_part import with_trained
+from edgefl.models.neurons.trained_part import head_hint, with_trained
 from edgefl.system.durable_files import check_writable
 
 
@@ -72,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
         raise RequestError(f"{options.factory}: {error}") from None
     for warning in said:
         print(f"edgefl convert: {warning.message}", file=sys.stderr)
+    if hint := head_hint(model.graph, options.train):
+        print(f"edgefl convert: {hint}", file=sys.stderr)
     model_files.save(options.output, model)
     scalars = sum(value.size for value in model.params.values())
     if options.json:

@@ -59,7 +59,10 @@ TARGET = (
 EMPTY = "number of rounds in a row without an accepted reply after which the run ends with an error"
 SETTINGS = "file of settings, like the run.toml that every run writes. An option goes before a setting of the file."
 SEEDS = "number of runs of every method, with the seeds seed, seed + 1, ... (default: 1)"
-RESUME = "directory of the run to continue. The options --rounds and --seeds may then be larger than before."
+RESUME = (
+    "directory of the run to continue. The option --rounds may then be larger than before, and so may --seeds if the "
+    "run has at least two seeds."
+)
 ACCEPT_DATA = (
     "continue although the data have changed since the run began. The option needs --resume. The file run.json keeps "
     "both digests."

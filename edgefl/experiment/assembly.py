@@ -36,7 +36,7 @@ from edgefl.methods import METHODS, Algorithm
 from edgefl.models.graph import Graph, Model, architectures
 from edgefl.models.graph.operations import Sigmoid
 from edgefl.models.neurons.model_spec import ModelSpec
-from edgefl.models.neurons.trained_part import with_trained
+from edgefl.models.neurons.trained_part import head_hint, with_trained
 
 OF_LOGITS = ("cross-entropy", "bce")
 MODEL_OF_SHAPE: dict[Shape, str] = {  # other shapes have models that follow them (graph/default_models.py)
@@ -147,6 +147,8 @@ def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Los
         check_fits(graph, experiment.data, data, outputs, loss.has_labels, experiment.axes)
     loss.check_outputs(outputs)
     graph = with_trained(graph, experiment.train)
+    if hint := head_hint(graph, experiment.train):
+        warnings.warn(hint, stacklevel=2)
     if isinstance(graph.nodes[-1].op, Sigmoid) and loss.name in OF_LOGITS:
         warnings.warn(
             f"the model ends in Sigmoid, and loss={loss} takes logits and applies the sigmoid itself: outputs from 0 "

@@ -3,7 +3,7 @@
 The added rounds are bit for bit the rounds of a run that had them from the beginning. This fails for a method whose
 work in a round depends on the number of rounds (`Algorithm.needs_rounds`), as with a cosine of the learning rate or
 FedSpa's search. Such a run is refused. Each seed is a run of its own. A run with one seed cannot get more seeds,
-because its directories are different.
+because its directories have no seed in their names (run_layout.py).
 """
 
 from __future__ import annotations
@@ -70,4 +70,7 @@ def check_growth(run: Path, stored: Experiment, wanted: Experiment) -> None:
                 f"{run} was tuned over rounds={stored.rounds}, not {wanted.rounds}; expected as many, or a new run"
             )
     if wanted.seeds > stored.seeds == 1:
-        raise RunError(f"{run} was run with seeds=1, not {wanted.seeds}; expected seeds=1, or a new run")
+        raise RunError(
+            f"{run} was run with seeds=1, not {wanted.seeds}; expected seeds=1, or a new run, because "
+            "directories of a run with one seed have no place for a second one"
+        )

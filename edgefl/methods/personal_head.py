@@ -115,6 +115,11 @@ def begin(initial: Params, task: Task) -> State:
     check(loss.has_labels, "loss", loss, "cross-entropy, as a client's head has an output for each of its own classes")
     if not spec.head or not spec.body:
         raise ValueError(f"model with head {list(spec.head)} and body {list(spec.body)}; expected both")
+    if constants := [name for name in spec.head if name in spec.constants]:
+        raise ValueError(
+            f"model with {constants[0]} in its head, a constant or buffer of the model's code; expected a head of "
+            "trained parameters alone: fedavg and fedspu take such a model"
+        )
     if partial := [name for name in spec.head if name in spec.frozen or name in spec.slices]:
         what = f"slice of {partial[0]}" if partial[0] in spec.slices else f"frozen {partial[0]}"
         raise ValueError(

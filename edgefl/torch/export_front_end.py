@@ -25,6 +25,7 @@ from edgefl.torch.aten_recurrent import ATEN_RECURRENT
 from edgefl.torch.call_sources import LiftedCalls, Refusal
 from edgefl.torch.example_inputs import Inputs
 from edgefl.torch.exported_program import exported
+from edgefl.torch.frozen_parameters import earlier_constants
 from edgefl.torch.graph_converter import Converter
 from edgefl.torch.module_outputs import Chosen, WantedOutputs, chosen, found_again, output_names
 from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
@@ -111,5 +112,6 @@ def _frozen(graph: Graph, left_out: nn.Module, module: nn.Module, lifting: Lifti
             constants.setdefault(name, lifting.tensors.get(name, Tensor()))
     still = {name for name in infos if name in own and not own[name].requires_grad}
     frozen = still | constants.keys() | (lifting.kept & infos.keys())
-    whole = Graph(graph.input_shape, graph.nodes, frozenset(frozen), computed, graph.auxiliary)
+    never = frozenset(constants) | earlier_constants(module, still)  # trained, whatever patterns say
+    whole = Graph(graph.input_shape, graph.nodes, frozenset(frozen), computed, graph.auxiliary, (), never)
     return Converted(whole, left_out, constants)

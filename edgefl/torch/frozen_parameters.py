@@ -22,14 +22,25 @@ def with_frozen(graph: Graph, module: nn.Module) -> Graph:
 
     A parameter is frozen if its requires_grad is False. The running statistics of a BatchNorm are frozen if the
     BatchNorm is in evaluation mode while the module itself is in training mode. A module that is in evaluation mode as
-    a whole says nothing about its BatchNorms: their statistics move when the graph is trained.
+    a whole says nothing about its BatchNorms: their statistics move when the graph is trained. A buffer in a weight's
+    place is a constant of the graph.
     """
-    parameters = dict(module.named_parameters(remove_duplicate=False))
-    frozen = {name for name in graph.parameters() if name in parameters and not parameters[name].requires_grad}
+    parameters, infos = dict(module.named_parameters(remove_duplicate=False)), graph.parameters()
+    frozen = {name for name in infos if name in parameters and not parameters[name].requires_grad}
+    constants = earlier_constants(module, frozen) | {
+        name for name, info in infos.items() if info.kind == "learn" and name not in parameters
+    }
+    frozen |= constants
     for node in graph.nodes:
         if isinstance(node.op, BatchNorm) and module.training and not module.get_submodule(module_path(node)).training:
             frozen |= {node.full_name(name) for name in STATISTICS}
-    return replace(graph, frozen=frozenset(frozen))
+    return replace(graph, frozen=frozenset(frozen), constants=frozenset(constants))
+
+
+def earlier_constants(module: nn.Module, frozen: Collection[str]) -> set[str]:
+    """Return the frozen parameters that are constants of the graph from which `to_torch` made the module."""
+    graph = getattr(module, "edgefl_graph", None)
+    return set(graph.constants.intersection(frozen)) if isinstance(graph, Graph) else set()
 
 
 def freeze(module: nn.Module, frozen: Collection[str]) -> None:

@@ -69,6 +69,13 @@ def test_what_the_file_has_is_said(desk: Path, capsys: pytest.CaptureFixture[str
     }  # fmt: skip
 
 
+def test_a_head_whose_bias_alone_is_trained_is_hinted_at(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(desk / "net.onnx")
+    assert main(["convert", "net.onnx", "--train", "*.bias", "-o", "net.safetensors"]) == 0
+    found = re.findall(r"edgefl convert: train=\*\.bias leaves (\S+) as it is: .*", capsys.readouterr().err)
+    assert len(found) == 1 and found[0] in model_files.load("net.safetensors").graph.frozen
+
+
 def test_an_open_shape_is_given_by_an_option(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(desk / "net.onnx", (1, "height", "width"))
     assert main(["convert", "net.onnx", "-o", "net.safetensors"]) == 1

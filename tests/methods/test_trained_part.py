@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgefl.methods import METHODS, build
 from edgefl.methods.task import BODY, MODEL
+from edgefl.models.graph import Node
+from edgefl.models.graph.operations import AddParameter, MulParameter
 from edgefl.models.neurons.trained_part import with_trained
 from tests.methods.small_models import plain
 from tests.methods.test_frozen import OPTIONS, OWN, Run
@@ -57,6 +61,32 @@ def test_a_method_trains_and_sends_the_part_or_refuses_it(name: str, part: str) 
     for arrays in (run.state.arrays.get(MODEL, {}), run.state.arrays.get(BODY, {})):
         for parameter in graph.frozen & arrays.keys():
             assert arrays[parameter].tobytes() == run.initial[parameter].tobytes()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_constant_is_never_trained_or_sent(name: str) -> None:
+    """-bn?.running_* chooses everything but the statistics. The values of the sum before conv1 stay 0."""
+    graph = plain()
+    first = Node("shift", AddParameter(graph.input_shape[:1]), ("input",))
+    nodes = (first, replace(graph.nodes[0], inputs=("shift",)), *graph.nodes[1:])
+    shift = frozenset({"shift"})
+    graph = with_trained(replace(graph, nodes=nodes, frozen=shift, constants=shift), "-bn?.running_*")
+    assert graph.frozen == {"shift", *(f"bn{i}.running_{what}" for i in (1, 2) for what in ("mean", "var"))}
+    run = Run(build(name, options(name)), graph)
+    for plan, reply in run.play(1):
+        for payload in (*plan.payload.values(), *reply.payload.values()):
+            assert "shift" not in payload.blocks
+    for client_state in run.clients:
+        assert client_state.learner.read(("shift",))["shift"].tolist() == [0.0] * graph.input_shape[0]
+
+
+@pytest.mark.parametrize("name", ["fedper", "fedrep", "pflego", "fedrecon"])
+def test_a_constant_behind_the_head_is_refused_where_clients_have_heads_of_their_own(name: str) -> None:
+    graph, twice = plain(), frozenset({"twice"})
+    nodes = (*graph.nodes, Node("twice", MulParameter(graph.output_shape), (graph.nodes[-1].name,)))
+    graph = with_trained(replace(graph, nodes=nodes, frozen=twice, constants=twice), "-bn?.running_*")
+    with pytest.raises(ValueError, match="model with twice in its head, a constant or buffer of the model's code; exp"):
+        Run(build(name, options(name)), graph)
 
 
 WHOLE = {"keep": (1.0,)}

@@ -52,6 +52,12 @@ def test_messages_have_the_bytes_of_the_part(tmp_path: Path, method: str, train:
     assert {(client["down"], client["up"]) for client in clients_of(run.directory)} == {(down, up)}
 
 
+def test_a_head_whose_bias_alone_is_trained_is_hinted_at(tmp_path: Path) -> None:
+    hint = r"^train=biases leaves fc\.weight as it is: write biases,head to train a new head, too$"
+    with pytest.warns(UserWarning, match=hint):
+        edgefl.simulate("fedavg", train="biases", directory=tmp_path / "run", **{**BASE, "rounds": 1})
+
+
 def saved(path: Path) -> Path:
     """A file of digits_cnn with weights."""
     graph = build("digits_cnn", (1, 8, 8), 10)

@@ -19,6 +19,7 @@ import numpy as np
 from edgefl.errors import GraphError
 from edgefl.models.graph.auxiliary_outputs import AuxiliaryOutput, check_outputs
 from edgefl.models.graph.computed_parameters import ComputedParameter
+from edgefl.models.graph.frozen_names import check_frozen
 from edgefl.models.graph.initial_values import initial, uniform
 from edgefl.models.graph.narrower import IdArray, resized
 from edgefl.models.graph.node import Node
@@ -75,6 +76,7 @@ class Graph:
                  their sources
     auxiliary    results whose losses training adds to the loss of the output. Evaluations do not compute them
     slices       parameters of which training moves some rows or columns alone, in the order of their names
+    constants    full names of the frozen parameters that are constants or buffers of a module's code, never trained
     Raises  GraphError that names the node and the value that does not fit.
     """
 
@@ -84,13 +86,14 @@ class Graph:
     computed: tuple[ComputedParameter, ...] = ()
     auxiliary: tuple[AuxiliaryOutput, ...] = ()
     slices: tuple[SlicedParameter, ...] = ()
+    constants: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         check_outputs(self.nodes, self.auxiliary)
         _check_structure(self)
         check_uses(self.nodes, self.frozen)
         check_computed(self.nodes, self.computed, self.frozen)
-        _check_frozen(self)
+        check_frozen(self.frozen, self.constants, self.nodes, self.parameters().keys())
         if self.slices != ():
             check_slices(self.slices, self.nodes, self.parameters())
         _ = self.shapes
@@ -163,7 +166,8 @@ class Graph:
         auxiliary = tuple(each for each in self.auxiliary if each.result in names)
         infos = parameter_infos(nodes, computed)
         slices = tuple(each for each in self.slices if each.name in infos)
-        return Graph(input_shape, nodes, self.frozen.intersection(infos), computed, auxiliary, slices)
+        frozen, constants = self.frozen.intersection(infos), self.constants.intersection(infos)
+        return Graph(input_shape, nodes, frozen, computed, auxiliary, slices, constants)
 
     def macs(self) -> dict[str, int]:
         """Return the multiply-accumulates of one sample's forward pass, by the name of each node that multiplies."""
@@ -268,24 +272,6 @@ def _check_structure(graph: Graph) -> None:
         unused = (unused - set(node.inputs)) | {node.name}
     if idle := unused - {graph.nodes[-1].name} - {each.result for each in graph.auxiliary}:
         raise GraphError(f"results {sorted(idle)} are never used; expected only the last node {graph.nodes[-1].name!r}")
-
-
-def _check_frozen(graph: Graph) -> None:
-    """Raise GraphError unless frozen names are parameters, and a BatchNorm freezes both statistics or neither."""
-    if not isinstance(graph.frozen, frozenset) or not all(isinstance(name, str) for name in graph.frozen):
-        raise GraphError(f"frozen={graph.frozen!r:.200}; expected a frozenset of names of parameters")
-    if unknown := sorted(graph.frozen - graph.parameters().keys()):
-        raise GraphError(
-            f"frozen parameter {unknown[0][:LONGEST_NAME]!r} is not in the graph; expected a parameter of the graph"
-        )
-    for node in graph.nodes:
-        if isinstance(node.op, BatchNorm):
-            names = {node.full_name(name) for name in ("running_mean", "running_var")}
-            if len(names & graph.frozen) == 1:
-                (alone,) = names & graph.frozen
-                raise GraphError(
-                    f"node {node.name!r}: only {alone} is frozen; expected both statistics to be frozen, or neither"
-                )
 
 
 def _check_node(node: Node, known: set[str], names: set[str]) -> None:

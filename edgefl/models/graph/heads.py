@@ -50,4 +50,5 @@ def with_classes(graph: Graph, classes: int) -> Graph:
         users = ", ".join(graph.shared[shared[0]])
         raise GraphError(f"head {last.name!r}: {shared[0]} has the uses {users}; expected a head that shares no weight")
     slices = tuple(each for each in graph.slices if each.name not in own)
-    return replace(graph, nodes=(*body, resized), frozen=graph.frozen - own, slices=slices)
+    frozen, constants = graph.frozen - own, graph.constants - own
+    return replace(graph, nodes=(*body, resized), frozen=frozen, slices=slices, constants=constants)

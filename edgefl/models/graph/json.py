@@ -8,7 +8,8 @@ parameters whose names do not follow from its own name has one more key, "parame
 with computed parameters has one more key, "computed", with {"name", "op", "sources", "settings"} for each of them. A
 graph with auxiliary outputs has one more key, "auxiliary", with {"result", "weight"} for each of them. A graph with
 parameters that are trained in part has one more key, "slices", with {"name", "rows", "cols"} for each of them, where
-rows and columns are [first, end] or null.
+rows and columns are [first, end] or null. A graph with constants has one more key, "constants", with their names in
+alphabetical order.
 
 "op" is a class name of operations/, and "settings" has every field of the class, with pairs as lists. Every key is
 required. Only settings that came later (Operation.later) are left out where they have their defaults. Unknown keys and
@@ -30,7 +31,7 @@ from edgefl.models.graph.operations import OPERATIONS, Operation
 from edgefl.models.graph.parameter_slices import Range, SlicedParameter
 
 FORMAT = "edgefl.graph.1"
-LATER = ("frozen", "computed", "auxiliary", "slices")  # keys that a graph has where it needs them
+LATER = ("frozen", "computed", "auxiliary", "slices", "constants")  # keys that a graph has where it needs them
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ def dumps(graph: Graph) -> str:
     document = {"format": FORMAT, "input_shape": graph.input_shape, "nodes": nodes}
     if graph.frozen:
         document["frozen"] = sorted(graph.frozen)
+    if graph.constants:
+        document["constants"] = sorted(graph.constants)
     if graph.auxiliary:
         document["auxiliary"] = [asdict(each) for each in graph.auxiliary]
     if graph.slices:
@@ -90,9 +93,7 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
         raise GraphError(f"graph format {document['format']!r}; expected {FORMAT!r}")
     listed = _list(document["nodes"], "nodes")
     _limit("graph", len(listed), limits.nodes, "nodes")
-    frozen = _list(document.get("frozen", []), "frozen")
-    if not all(isinstance(name, str) for name in frozen):
-        raise GraphError(f"frozen is {frozen!r:.200}; expected a list of names of parameters")
+    frozen, constants = _names(document, "frozen"), _names(document, "constants")
     input_shape = tuple(_list(document["input_shape"], "input_shape"))
     found = _list(document.get("computed", []), "computed")
     _limit("graph", len(found), limits.nodes, "computed parameters")
@@ -100,10 +101,18 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
     _limit("graph", sum(math.prod(each.op.result) for each in computed), limits.parameters, "computed values")
     auxiliary = tuple(_auxiliary(item) for item in _list(document.get("auxiliary", []), "auxiliary"))
     slices = tuple(_slice(item) for item in _list(document.get("slices", []), "slices"))
-    graph = Graph(input_shape, tuple(_node(item) for item in listed), frozenset(frozen), computed, auxiliary, slices)
+    nodes = tuple(_node(item) for item in listed)
+    graph = Graph(input_shape, nodes, frozen, computed, auxiliary, slices, constants)
     _limit("graph", sum(math.prod(info.shape) for info in graph.parameters().values()), limits.parameters, "parameters")
     _limit("graph", sum(math.prod(shape) for shape in graph.shapes.values()), limits.activations, "activations")
     return graph
+
+
+def _names(document: dict[str, Any], key: str) -> frozenset[str]:
+    found = _list(document.get(key, []), key)
+    if not all(isinstance(name, str) for name in found):
+        raise GraphError(f"{key} is {found!r:.200}; expected a list of names of parameters")
+    return frozenset(found)
 
 
 def _node(item: Any) -> Node:

@@ -70,6 +70,7 @@ class ModelSpec:
     inputs       by weight that multiplies all inputs of its layers, the axis along which these inputs lie
     computed     parameters from which each computed parameter of the graph follows
     slices       by parameter that is trained in part, its trained rows and columns
+    constants    frozen parameters that are never trained (Graph.constants)
     fingerprint  16 bytes, equal for two graphs if and only if their canonical JSON is equal
     """
 
@@ -80,6 +81,7 @@ class ModelSpec:
     inputs: Mapping[str, int] = field(default_factory=dict)
     computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     slices: Mapping[str, SlicedParameter] = field(default_factory=dict)
+    constants: frozenset[str] = frozenset()
 
     @property
     def body(self) -> tuple[str, ...]:
@@ -141,7 +143,8 @@ def _spec(graph: Graph) -> ModelSpec:
     direct = infos.keys() - {root for roots in graph.roots.values() for root in roots}
     axis = {full: found for full, (found, *more) in axes.items() if found is not None and not more and full in direct}
     slices = {each.name: each for each in graph.slices}
-    return ModelSpec(params, groups, _fingerprint(graph, params), _head(graph), axis, graph.roots, slices)
+    fingerprint, roots = _fingerprint(graph, params), graph.roots
+    return ModelSpec(params, groups, fingerprint, _head(graph), axis, roots, slices, graph.constants)
 
 
 def _head(graph: Graph) -> tuple[str, ...]:

@@ -11,17 +11,19 @@ as a whole is trained as a whole.
 
 A running statistic has a name like a parameter. The statistics of a BatchNorm follow the batches if patterns name both
 of them. Otherwise they keep their bits, and the BatchNorm normalises by them in training, too.
+
+A constant of the graph (Graph.constants) is never trained: patterns leave it out, and its own name is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from edgefl.errors import GraphError, nearest
 from edgefl.models.graph import Graph
-from edgefl.models.graph.operations import BatchNorm, GroupNorm, LayerNorm
+from edgefl.models.graph.operations import BatchNorm, GroupNorm, LayerNorm, Linear
 from edgefl.models.graph.parameter_slices import SlicedParameter
 from edgefl.models.neurons.model_blocks import blocks, parameters_from
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -56,6 +58,25 @@ def with_trained(graph: Graph, text: str) -> Graph:
     return found
 
 
+def head_hint(graph: Graph, text: str) -> str | None:
+    """Return a hint for patterns that train the bias of the head and leave its weight as it is, or None.
+
+    A new head whose weight keeps its random values learns little. Patterns that take the weight away mean it so.
+
+    graph  result of `with_trained` for these patterns
+    """
+    last = next((node for node in reversed(graph.nodes) if isinstance(node.op, Linear)), None)
+    if not text or last is None:
+        return None
+    weight, bias = last.full_name("weight"), last.full_name("bias")
+    infos = graph.parameters()
+    kinds = [infos[name].kind if name in infos else None for name in (weight, bias)]
+    away = (pattern[1:].strip() for pattern in patterns(text) if pattern.startswith("-"))
+    if kinds != ["frozen", "learn"] or weight in graph.constants or any(weight in _matches(graph, it) for it in away):
+        return None
+    return f"train={text} leaves {weight} as it is: write {text},head to train a new head, too"
+
+
 def chosen_parts(graph: Graph, text: str) -> dict[str, SlicedParameter | None]:
     """Return the parameters and running statistics that the patterns choose, each with its slice.
 
@@ -70,9 +91,10 @@ def chosen_parts(graph: Graph, text: str) -> dict[str, SlicedParameter | None]:
         takes_away = pattern.startswith("-")
         found = _matches(graph, pattern.removeprefix("-").strip())
         if takes_away:
-            before = chosen if number else dict.fromkeys(graph.parameters())
+            before = chosen if number else dict.fromkeys(_trainable(graph))
             chosen = {name: part for name, part in before.items() if name not in found}
             continue
+        found = _without_constants(graph, pattern, found)
         if all(name.rpartition(".")[2] in STATISTICS for name in found):
             raise GraphError(
                 f"train={pattern[:MOST_CHARACTERS]} names running statistics alone, as {min(found)}; expected a "
@@ -84,8 +106,8 @@ def chosen_parts(graph: Graph, text: str) -> dict[str, SlicedParameter | None]:
 
 def _add_slices(chosen: dict[str, SlicedParameter | None], graph: Graph, sliced: SlicePattern) -> None:
     """Add the slices of one pattern to the chosen parts. A parameter that is chosen as a whole stays whole."""
-    infos = replace(graph, frozen=frozenset(), slices=()).parameters()
-    for name in sorted(_matches(graph, sliced.names)):
+    infos = replace(graph, frozen=frozenset(), slices=(), constants=frozenset()).parameters()
+    for name in sorted(_without_constants(graph, sliced.text, _matches(graph, sliced.names))):
         part = sliced.of(name, infos[name])
         before = chosen.get(name, part)
         if before is not None and part is not None and before != part:
@@ -94,6 +116,20 @@ def _add_slices(chosen: dict[str, SlicedParameter | None], graph: Graph, sliced:
                 "parameter"
             )
         chosen[name] = None if before is None else part
+
+
+def _trainable(graph: Graph) -> list[str]:
+    return [name for name in graph.parameters() if name not in graph.constants]
+
+
+def _without_constants(graph: Graph, pattern: str, found: frozenset[str]) -> frozenset[str]:
+    """Return the names that are not constants. Raises GraphError if a pattern names constants alone."""
+    if found <= graph.constants:
+        raise GraphError(
+            f"train={pattern[:MOST_CHARACTERS]} names {min(found)}, a constant or buffer of the model's code, which is "
+            "never trained; expected names of the module's parameters"
+        )
+    return found - graph.constants
 
 
 def patterns(text: str) -> tuple[str, ...]:
@@ -130,7 +166,7 @@ def _matches(graph: Graph, pattern: str) -> frozenset[str]:
     fits = _is_bias if pattern == "biases" else (lambda name: fnmatchcase(name, pattern))
     found = frozenset(filter(fits, infos))
     if not found:
-        raise GraphError(f"train={pattern[:MOST_CHARACTERS]} names no parameter; {_remedy(pattern, infos)}")
+        raise GraphError(f"train={pattern[:MOST_CHARACTERS]} names no parameter; {_remedy(pattern, _trainable(graph))}")
     return found
 
 
@@ -159,9 +195,8 @@ def _kept_statistics(graph: Graph) -> frozenset[str]:
     return frozenset(node.full_name(name) for node in nodes for name in STATISTICS)
 
 
-def _remedy(pattern: str, names: Iterable[str]) -> str:
+def _remedy(pattern: str, names: Sequence[str]) -> str:
     """Return the nearest names, or the form of a pattern with some names of the model."""
-    names = list(names)
     layers = {f"{name[:at]}.*": None for name in names for at in range(len(name)) if name[at] == "."}
     if f"{pattern}.*" in layers:
         return f"expected {pattern}.* for the parameters of the layer {pattern}"

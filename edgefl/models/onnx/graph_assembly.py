@@ -143,7 +143,7 @@ class Assembly:
             own = {node.full_name(part): draft.values[part] for part in draft.op.parameters()}
             params |= own
             frozen |= own.keys() if draft.frozen else set()
-        graph = Graph(self._input_shape, tuple(nodes), frozenset(frozen))
+        graph = Graph(self._input_shape, tuple(nodes), frozenset(frozen), constants=frozenset(frozen))
         loads(dumps(graph), LIMITS)  # before values are copied
         return Model(graph, {name: np.ascontiguousarray(params[name]) for name in graph.parameters()})
 

@@ -27,6 +27,7 @@ NODES = (
 STATISTICS = {"bn.running_mean", "bn.running_var"}
 GRAPH = Graph((4,), NODES)
 FROZEN = replace(GRAPH, frozen=frozenset({"a.weight", "b.bias"} | STATISTICS))
+MARKED = replace(FROZEN, constants=frozenset({"b.bias", "a.weight"}))
 
 
 def test_a_graph_without_frozen_parameters_has_the_json_of_before() -> None:
@@ -57,6 +58,43 @@ def test_frozen_parameters_are_in_the_json_in_alphabetical_order() -> None:
 def test_what_cannot_be_frozen_is_refused(frozen: object, problem: str) -> None:
     with pytest.raises(GraphError, match=problem):
         loads(json.dumps({**json.loads(dumps(GRAPH)), "frozen": frozen}))
+
+
+def test_constants_are_in_the_json_in_alphabetical_order() -> None:
+    text = dumps(MARKED)
+    assert json.loads(text)["constants"] == ["a.weight", "b.bias"]
+    assert loads(text) == MARKED != FROZEN and dumps(loads(text)) == text
+    assert "constants" not in json.loads(dumps(FROZEN))
+    assert ModelSpec.of(MARKED).fingerprint != ModelSpec.of(FROZEN).fingerprint
+    assert MARKED.parameters() == FROZEN.parameters()
+
+
+@pytest.mark.parametrize(
+    ("constants", "problem"),
+    [
+        (["a.bias"], r"constant 'a\.bias' is not frozen; expected constants among the frozen parameters"),
+        (["c"], "constant 'c' is not frozen"),
+        ([3], r"constants is \[3\]; expected a list of names"),
+        ("a.weight", "constants is str; expected a list"),
+    ],
+)
+def test_what_cannot_be_constant_is_refused(constants: object, problem: str) -> None:
+    with pytest.raises(GraphError, match=problem):
+        loads(json.dumps({**json.loads(dumps(FROZEN)), "constants": constants}))
+
+
+def test_constants_of_python_are_a_frozenset() -> None:
+    with pytest.raises(GraphError, match=r"constants=\['a\.weight'\]; expected a frozenset"):
+        replace(FROZEN, constants=["a.weight"])  # type: ignore[arg-type]
+
+
+def test_parts_of_a_graph_keep_what_is_constant_of_theirs() -> None:
+    assert until(MARKED, "bn").constants == {"a.weight"}
+    assert after(MARKED, "r").constants == {"b.bias"}
+    assert planar(MARKED).constants == MARKED.constants
+    assert with_classes(MARKED, 5).constants == {"a.weight"}  # the new head is trained
+    neurons = NeuronSet.of(ModelSpec.of(MARKED), {"a": [0, 4]})
+    assert MARKED.sub(neurons).constants == MARKED.constants
 
 
 def test_the_specification_says_what_is_learned_exchanged_and_frozen() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import Conv2d, GlobalAvgPool, ReLU
-from edgefl.models.neurons.trained_part import chosen_parts, patterns, with_trained
+from edgefl.models.neurons.trained_part import chosen_parts, head_hint, patterns, with_trained
 from tests.methods.small_models import plain
 
 GRAPH = plain()  # conv1, bn1, conv2, bn2, fc
@@ -19,6 +20,14 @@ BN1, BN2 = (
 CONV1, CONV2, HEAD = (tuple(f"{layer}.{part}" for part in ("weight", "bias")) for layer in ("conv1", "conv2", "fc"))
 BIASES = ("conv1.bias", "bn1.bias", "conv2.bias", "bn2.bias", "fc.bias")
 MOVING = ("running_mean", "running_var")
+CONVOLUTION = Graph(
+    (1, 2, 2),
+    (
+        Node("a", Conv2d(1, 3, (1, 1), bias=False), ("input",)),
+        Node("r", ReLU(), ("a",)),
+        Node("p", GlobalAvgPool(), ("r",)),
+    ),
+)
 
 CHOSEN = [
     ("head", HEAD),
@@ -58,6 +67,72 @@ def test_patterns_train_what_the_model_froze_and_keep_what_its_norms_keep() -> N
     assert with_trained(frozen, "conv1.*").frozen == frozenset(GRAPH.parameters()) - set(CONV1)
 
 
+MARKED = replace(GRAPH, frozen=frozenset({"conv1.weight", "fc.bias"}), constants=frozenset({"conv1.weight", "fc.bias"}))
+LEARNED = {*BN1, *BN2, *CONV2, "conv1.bias", "fc.weight"}
+
+
+@pytest.mark.parametrize(
+    ("text", "trained"),
+    [
+        ("*", LEARNED),
+        ("-head", LEARNED - {"fc.weight"}),
+        ("head", {"fc.weight"}),
+        ("*.bias", set(BIASES) - {"fc.bias"}),
+        ("conv1.*,-conv1.weight", {"conv1.bias"}),
+        ("-fc.bias", LEARNED),
+        ("last:2,-bn?.*", {*CONV2, "conv1.bias", "fc.weight"}),
+        ("conv?.weight[0:2],-bn1.*", {"conv2.weight"}),
+    ],
+)
+def test_patterns_leave_constants_out(text: str, trained: set[str]) -> None:
+    found = with_trained(MARKED, text)
+    assert set(GRAPH.parameters()) - found.frozen == trained
+    assert found.constants == MARKED.constants
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("fc.bias", "fc.bias"), ("*,fc.bias", "fc.bias"), ("conv1.weigh?", "conv1.weight"),
+     ("conv1.weight[0:2]", "conv1.weight")],
+)  # fmt: skip
+def test_a_pattern_for_constants_alone_is_refused(text: str, named: str) -> None:
+    pattern = re.escape(text.removeprefix("*,"))
+    with pytest.raises(
+        GraphError,
+        match=f"^train={pattern} names {re.escape(named)}, a constant or buffer of the model's code, which is never "
+        "trained; expected names of the module's parameters$",
+    ):
+        with_trained(MARKED, text)
+
+
+def test_refusals_do_not_offer_constants() -> None:
+    with pytest.raises(GraphError, match=r"train=fc\.bia names no parameter; (?!.*fc\.bias)"):
+        with_trained(MARKED, "fc.bia")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("biases", "train=biases leaves fc.weight as it is: write biases,head to train a new head, too"),
+        ("conv1.*,fc.bias", "train=conv1.*,fc.bias leaves fc.weight as it is: write conv1.*,fc.bias,head to train a"),
+        ("biases,head", None),
+        ("norms", None),  # the whole head is as it is
+        ("head,-fc.weight", None),  # it was meant so
+        ("fc.bias,fc.weight[0:2]", None),
+        ("", None),
+    ],
+)
+def test_a_head_whose_bias_alone_is_trained_has_a_hint(text: str, hint: str | None) -> None:
+    found = head_hint(with_trained(GRAPH, text), text)
+    assert (found or "").startswith(hint or "") and (found is None) is (hint is None)
+    assert head_hint(with_trained(CONVOLUTION, "*"), "*") is None
+
+
+def test_a_weight_that_is_constant_has_no_hint() -> None:
+    fixed = frozenset({"fc.weight"})
+    assert head_hint(with_trained(replace(GRAPH, frozen=fixed, constants=fixed), "*"), "*") is None
+
+
 def test_chosen_parts_have_statistics_under_their_names() -> None:
     assert chosen_parts(GRAPH, "bn1.*") == dict.fromkeys(BN1)
 
@@ -88,14 +163,7 @@ def test_a_pattern_that_chooses_nothing_is_refused_with_the_nearest_names(text: 
 
 
 def test_a_model_without_head_norms_or_biases_says_so() -> None:
-    graph = Graph(
-        (1, 2, 2),
-        (
-            Node("a", Conv2d(1, 3, (1, 1), bias=False), ("input",)),
-            Node("r", ReLU(), ("a",)),
-            Node("p", GlobalAvgPool(), ("r",)),
-        ),
-    )
+    graph = CONVOLUTION
     for text, problem in (
         ("head", "no Linear layer"),
         ("norms", "no BatchNorm"),

@@ -256,7 +256,7 @@ def test_constants_that_nobody_trains_are_frozen_and_parameters_are_not() -> Non
     nodes = [node("Div", "x k", "a"), node("Mul", "a gamma", "y")]
     model = read(file_of(nodes, (2, 3, 3), {"k": 255.0, "gamma": np.full((2, 1, 1), 3.0)}))
     assert list(model.params) == ["k", "gamma"]
-    assert model.graph.frozen == {"k"}
+    assert model.graph.frozen == model.graph.constants == {"k"}
     assert model.params["gamma"].shape == (2, 1, 1)
 
 
