@@ -71,8 +71,7 @@ REFUSED = {
     ),
     "further outputs in training": (
         lambda: Forward(aside, a=nn.Linear(4, 3), b=nn.Linear(4, 3)),
-        "in training mode: the module returns 2 outputs in training (0, 1) and 1 in evaluation; expected the outputs to "
-        "train:",
+        "in training mode: the module returns 2 outputs in training (0, 1) and 1 in evaluation; expected the outputs",
     ),
     "noise in training": (
         lambda: Forward(noisy, a=nn.Linear(4, 3)),
