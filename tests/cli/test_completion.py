@@ -88,7 +88,7 @@ def test_a_shell_takes_the_script(shell: str, tmp_path: Path) -> None:
 def test_zsh_completes_names_and_several_runs() -> None:
     pytest.importorskip("shtab", reason="the extra completion is not installed")
     text = completion.script("zsh")
-    assert '"*--method[method]:NAME:(fedspu ' in text
+    assert '"*--method[name of a method]:NAME:(fedspu ' in text
     assert '"*:directory of a run' in text
     assert "_alternative 'names:name:(digits " in text
 
