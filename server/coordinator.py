@@ -76,7 +76,7 @@ class Coordinator:
         state = algorithm.start(task, initial) if progress.state is None else progress.state
         rulings = Rulings(progress.rulings, progress.trained)
         last = {client: rulings.last_trained(client) for client in progress.capacities}
-        keeps, losses, lives = algorithm.keeps_state, progress.losses, progress.lives
+        keeps, losses, lives = algorithm.remembers, progress.losses, progress.lives
         holdings = DeviceStateTracker(rulings.keeps_trained, last, losses, lives, accepting, keeps)
         self.task = replace(task, limits=clients.capacities, lost=holdings.behind)
         declarations = ThroughputDeclarations(algorithm.wants_throughput, progress.throughputs)

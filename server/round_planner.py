@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from edgefl.errors import RunError
+from edgefl.methods import early_stopping
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan
 from edgefl.methods.task import State, Task
@@ -54,7 +55,7 @@ class Planner:
         self._plans = self._plan(state, round, self._candidates(connected, now, refusing))
         if self._plans or self.task.candidates is None:
             return bool(self._plans)
-        return bool(self._algorithm.plan(self._everybody, state, round))
+        return bool(early_stopping.plans(self._algorithm, self._everybody, state, round))
 
     def forget(self) -> None:
         """Drop the prepared plans, because a client has declared its capacity or its throughput."""
@@ -90,7 +91,7 @@ class Planner:
 
     def _plan(self, state: State, round: int, candidates: frozenset[int] | None) -> list[Plan]:
         self.task = replace(self._everybody, candidates=candidates, throughputs=self._throughputs(round))
-        plans = self._algorithm.plan(self.task, state, round)
+        plans = early_stopping.plans(self._algorithm, self.task, state, round)
         for plan in plans:
             if candidates is not None and plan.client not in candidates:
                 if self._rules.seen_s is None:  # nobody asked for a choice, so a method without one may plan everybody

@@ -15,6 +15,7 @@ from edgefl.experiment.settings import Experiment
 from edgefl.learning import Evaluation, GraphLearner, Samples
 from edgefl.learning.losses import Loss
 from edgefl.methods import Algorithm
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.method_label import Variant
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.protocol.wire.messages import Welcome
@@ -28,7 +29,8 @@ from edgefl.server.round_rules import Rules
 from edgefl.server.server_handshake import EnrolmentTerms
 from edgefl.server.store import RECENT, Store
 
-LATER = ("ft", "ft_part", "ft_lr", "es_patience", "es_tolerance")  # earlier devices do not know these settings
+STOPPING = tuple(field.name for field in dataclasses.fields(EarlyStopping))
+LATER = ("ft", "ft_part", "ft_lr", *STOPPING)  # earlier devices do not know these settings, or not in every method
 
 
 def host(
@@ -82,6 +84,7 @@ def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm
         field.name: value
         for field in dataclasses.fields(algorithm)  # type: ignore[arg-type]
         if (value := getattr(algorithm, field.name)) != field.default or field.name not in LATER
+        if field.name not in STOPPING or getattr(algorithm, "es", False)
     }
     return Welcome(
         client,

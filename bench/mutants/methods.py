@@ -66,9 +66,9 @@ MUTANTS = (
     ),
     Mutant(
         "round-lt-c",
-        f"{A}fedspu.py",
-        'len(values["running"]) < min(self.per_round, task.clients)',
-        'len(values["running"]) <= min(self.per_round, task.clients)',
+        f"{A}early_stopping.py",
+        "len(running) < min(per_round, clients)",
+        "len(running) <= min(per_round, clients)",
         "as many clients as are selected count as too few",
         STOPPING,
     ),
@@ -82,8 +82,8 @@ MUTANTS = (
     ),
     Mutant(
         "loss-lam",
-        f"{A}fedspu.py",
-        '(1 - self.lam) * metrics["validation_loss"]',
+        f"{A}early_stopping.py",
+        '(1 - share) * metrics["validation_loss"]',
         'metrics["validation_loss"]',
         "the held-out loss counts in full",
         STOPPING,

@@ -18,6 +18,7 @@ from edgefl.cli.working import working
 from edgefl.errors import RequestError
 from edgefl.experiment.data.catalog import NAMES as DATA_SETS
 from edgefl.experiment.device_models.device_assignment import NAMES as FLEETS
+from edgefl.learning.memory import METHODS as WAYS
 from edgefl.methods import METHODS
 from edgefl.models.graph.architectures import EXAMPLES
 from edgefl.models.graph.architectures import NAMES as MODELS
@@ -88,6 +89,8 @@ def _complete(action: argparse.Action, place: str, file: Completion, directory: 
         found = _names_or_files(place.replace(" ", "_"), NAMES_OR_FILES[place])
     elif place in METHOD_NAMES:
         action.choices = tuple(METHODS)
+    elif place == "memory method":
+        action.choices = tuple(dict.fromkeys((*WAYS, *METHODS)))
     elif metavar in DIRECTORIES:
         found = directory
     elif action.type is Path or "FILE" in metavar:

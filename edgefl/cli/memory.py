@@ -17,6 +17,7 @@ from pathlib import Path
 
 from edgefl import kernels
 from edgefl.cli import memory_options
+from edgefl.cli.memory_methods import resolve
 from edgefl.cli.memory_picture import draw
 from edgefl.cli.memory_table import NOTES, OUTSIDE, FootprintRow, print_board, print_fit, print_rows, print_tensors
 from edgefl.cli.working import working
@@ -90,7 +91,10 @@ def as_on(board: BoardVariant) -> Iterator[None]:
 
 def _answer(options: argparse.Namespace) -> int:
     try:
+        said = resolve(options)
         training = _training(options)
+        if said and not options.json:
+            print(said)
         keeps = options.density or options.keep or (KEEPS if training.method in PARTIAL else (1.0,))
         if options.fit is not None:
             if options.plot is not None:

@@ -37,8 +37,8 @@ def _add_model(model: argparse._ArgumentGroup) -> None:
 
 def _add_training(training: argparse._ArgumentGroup) -> None:
     """Add the trained part of the model, and the steps."""
-    way = f"way of training: {', '.join(METHODS)} (default: fedspu)"
-    training.add_argument("--method", choices=METHODS, metavar="NAME", help=way)
+    way = f"way of training: {', '.join(METHODS)}, or a federated method that trains so, such as fedprox or"
+    training.add_argument("--method", metavar="NAME", help=f"{way} fjord:keep=.5,1 (default: fedspu)")
     keep = "shares of the neurons that are trained (default: .2,.4,.6,.8,1, or 1 for a method that trains all neurons)"
     training.add_argument("--keep", type=shares, metavar="SHARE,...", help=keep)
     training.add_argument("--train", default="", metavar="PATTERNS", help=TRAIN_HELP)

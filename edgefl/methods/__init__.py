@@ -216,6 +216,11 @@ def having(methods: Sequence[str], name: str, text: str, by_all: bool = False) -
     methods = tuple(dict.fromkeys(methods))
     found = [method for method in methods if name in settings_of(method)]
     if not found:
+        if name.partition("_")[0] == "es":
+            raise ValueError(
+                f"{name}={text} is not a hyper-parameter of {', '.join(methods)}, for which early stopping is not "
+                "defined; expected a method for which it is, such as fedspu, fedavg or fedper"
+            )
         accepted = sorted({key for method in methods for key in settings_of(method)})
         now = next((new for method in methods if (new := _default(method).former.get(name))), None)
         known = expected_name(name, accepted) if now is None else f"expected its present name, {now}"

@@ -127,6 +127,11 @@ class Algorithm(ABC):
         return ()
 
     @property
+    def remembers(self) -> bool:
+        """Return whether a client keeps anything between rounds: its state, or what early stopping compares."""
+        return self.keeps_state
+
+    @property
     def needs_validation(self) -> bool:
         """Return whether training reads validation samples. Every client then needs at least one validation sample."""
         return False

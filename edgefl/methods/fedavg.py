@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 from edgefl.learning.fit_options import FitOptions, Pull
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, evaluate
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.plan import Plan, Reply, tested
 from edgefl.methods.sampling import sample_clients
@@ -24,7 +25,7 @@ from edgefl.models.neurons.update import Update
 
 
 @dataclass(frozen=True)
-class FedAvg(FineTuning):
+class FedAvg(EarlyStopping, FineTuning):
     """The method FedAvg: w^{t+1} = sum n_k w_k / sum n_k over the clients that reported.
 
     weight      weight of a client in the average: 'samples' (n_k), or 'uniform' (1 for every client)

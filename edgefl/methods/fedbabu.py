@@ -16,6 +16,7 @@ from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel, passes
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.fine_tuning import part_layers
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.option_checks import check
@@ -29,7 +30,7 @@ from edgefl.models.neurons.update import Update
 
 
 @dataclass(frozen=True)
-class FedBABU(LocalTraining):
+class FedBABU(EarlyStopping, LocalTraining):
     """The method FedBABU: the body is the mean of the clients' bodies, weighted by their training samples, and the head
     keeps the bits of w^0.
 

@@ -1,4 +1,4 @@
-"""FedSPU, personalised federated learning with stochastic parameter update, and its early stopping.
+"""FedSPU, personalised federated learning with stochastic parameter update. early_stopping.py has its early stopping.
 
 The file has the server's half and the client's half. Every client keeps the whole model. In each round a random set of
 its neurons is active: their values come from the server, are trained and go back. The other neurons are frozen: they
@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl import rng
-from edgefl.errors import PlanError, TrainingError
+from edgefl.errors import PlanError
 from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel, minibatches, passes
+from edgefl.methods.early_stopping import EarlyStopping, runners
 from edgefl.methods.local_steps import LocalSteps
 from edgefl.methods.option_checks import check, check_sgd, check_tiers
-from edgefl.methods.plan import Plan, Reply, Status
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients, tier
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.methods.trained_part_checks import check_neurons
@@ -33,7 +34,7 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 
 @dataclass(frozen=True)
-class FedSPU(LocalSteps):
+class FedSPU(EarlyStopping, LocalSteps):
     """The method FedSPU, or FedSPU+ES with `es=True`.
 
     keep         p_k: share of active neurons of each capacity tier. The clients are split into equal clusters in the
@@ -44,11 +45,7 @@ class FedSPU(LocalSteps):
     first_state  model of a client before its first participation: 'init' is w^0, 'current_global' is the server's model
                  of that round, whose frozen part is then sent as well (as in the released code)
     weight       weight of a client in the average: its 'samples', or its 'batches' as in the released code
-    es_ties      what follows a loss that equals the last loss: 'continue' (Alg. 2), or 'stop' as in the released code
-    es_set       samples of L_val: the carved validation data ('carve'), or the test data ('test') as in the paper
-    es_patience  number of participations in a row in which L must rise before a client stops. 1 is the paper's rule
-    es_tolerance  amount by which L must rise to count. 0 is the paper's rule, under which rounding may decide
-    lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val
+    lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val, under early stopping
 
     The steps are the paper's plain SGD at one rate, unless a setting of LocalSteps says otherwise [ours].
 
@@ -68,20 +65,13 @@ class FedSPU(LocalSteps):
     bn_frozen: Literal["track", "freeze"] = "track"
     first_state: Literal["init", "current_global"] = "init"
     weight: Literal["samples", "batches"] = "samples"
-    es: bool = False
-    es_ties: Literal["continue", "stop"] = "continue"
-    es_set: Literal["carve", "test"] = "carve"
-    es_patience: int = 1
-    es_tolerance: float = 0.0
     lam: float = 0.7
 
     def __post_init__(self) -> None:
         check_sgd(self.per_round, self.epochs, self.batch, self.lr)
         check_tiers(self.keep)
         check(0 <= self.lam <= 1, "lam", self.lam, "0 <= lam <= 1")
-        check(self.es_patience >= 1, "es_patience", self.es_patience, "es_patience >= 1")
-        tolerance = self.es_tolerance
-        check(0 <= tolerance < float("inf"), "es_tolerance", tolerance, "a finite es_tolerance >= 0")
+        self.check_stopping()
         self._check_local()
 
     def tier(self, client: int, clients: int) -> float:
@@ -92,8 +82,8 @@ class FedSPU(LocalSteps):
         return self.effort(examples)[0]
 
     @property
-    def needs_validation(self) -> bool:
-        return self.es and self.es_set == "carve"
+    def loss_share(self) -> float:
+        return self.lam
 
     # The server.
 
@@ -137,13 +127,8 @@ class FedSPU(LocalSteps):
             accumulator.mean.add(reply.client, reply.payload[MODEL], weight)
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
-        values = dict(state.values)
-        values["running"] = [k for k in values["running"] if k not in accumulator.stopped]
-        values["seen"] = sorted({*values["seen"], *accumulator.reported})
-        if values["round_lt_C"] is None and len(values["running"]) < min(self.per_round, task.clients):
-            values["round_lt_C"] = round
-        if values["round_empty"] is None and not values["running"]:
-            values["round_empty"] = round
+        found = runners(state.values, task.clients, accumulator.stopped, self.per_round, round)
+        values = {**state.values, **found, "seen": sorted({*state.values["seen"], *accumulator.reported})}
         return State({MODEL: accumulator.mean.over(state.arrays[MODEL])}, values)
 
     def untrained(self, state: State, initial: Params) -> Params:
@@ -157,23 +142,18 @@ class FedSPU(LocalSteps):
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         if plan.selection is None:
             raise PlanError(f"plan of round {plan.round} without neurons; expected the active neurons")
-        selection_hash = plan.selection.hash()
-        if client_state.private.get("status") == "stopped":
-            return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")
         active = None if plan.selection.is_full else plan.selection
         options = self._merge(client_state, plan, plan.selection)
         batches = minibatches(client_state, plan.round, self.epochs, self.batch)
         fit = client_state.learner.fit(client_state.data, batches, self.local_optimizer(plan.round), options)
-        metrics = {"loss": fit.loss_sum / fit.examples}
         return Reply(
             plan.round,
             plan.client,
             payload={MODEL: client_state.learner.take(active, names=plan.payload[MODEL].blocks)},
-            selection_hash=selection_hash,
+            selection_hash=plan.selection.hash(),
             examples=len(client_state.train),
             steps=fit.steps,
-            status=self._stop(client_state, metrics) if self.es else "on",
-            metrics=metrics,
+            metrics={"loss": fit.loss_sum / fit.examples},
         )
 
     @contextmanager
@@ -191,33 +171,3 @@ class FedSPU(LocalSteps):
         client_state.learner.write(plan.payload[MODEL])
         neurons = None if selection.is_full else selection
         return FitOptions(neurons, delta=self.delta, bn_frozen=self.bn_frozen)
-
-    def _stop(self, client_state: ClientState, metrics: dict[str, float]) -> Status:
-        """Compare L with the L of the client's previous participation, and remember both L and the verdict.
-
-        Raises TrainingError for a client without samples of `es_set`.
-        """
-        held_out = client_state.validation if self.es_set == "carve" else client_state.test
-        if len(held_out) == 0:
-            part = "validation" if self.es_set == "carve" else "test"
-            raise TrainingError(f"client {client_state.client} has 0 {part} samples; early stopping needs at least 1")
-        held = client_state.learner.evaluate(client_state.data, held_out)
-        metrics["validation_loss"] = held.loss_sum / held.examples
-        metrics["L"] = loss = self.lam * metrics["loss"] + (1 - self.lam) * metrics["validation_loss"]
-        status = verdict(loss, client_state.private.get("L_prev"), self.es_ties, self.es_tolerance)
-        if self.es_patience > 1:  # the paper's rule keeps no count
-            rises = int(client_state.private.get("rises", 0)) + 1 if status == "stopped" else 0
-            client_state.private["rises"] = rises
-            status = "stopped" if rises >= self.es_patience else "on"
-        client_state.private.update(L_prev=loss, status=status)
-        return status
-
-
-def verdict(loss: float, previous: float | None, ties: str, tolerance: float = 0.0) -> Status:
-    """Return 'stopped' if the loss rose by more than `tolerance` since the client's previous participation. The first
-    participation never stops.
-    """
-    if previous is None:
-        return "on"
-    most = previous + tolerance
-    return "stopped" if loss > most or (ties == "stop" and loss == most) else "on"

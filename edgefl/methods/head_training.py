@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 from edgefl.learning.optimizers import Optimizer
 from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.optimizer_settings import OptimizerSettings
 from edgefl.methods.option_checks import check
 from edgefl.methods.personal_head import HeadInit, Personal, begin
@@ -22,7 +23,7 @@ from edgefl.models.neurons.update import values
 
 
 @dataclass(frozen=True)
-class HeadTraining(OptimizerSettings):
+class HeadTraining(EarlyStopping, OptimizerSettings):
     """The settings of methods that train heads. The head's optimizer starts anew in every round. Both rates follow the
     schedule.
 
@@ -54,6 +55,7 @@ class HeadTraining(OptimizerSettings):
         check(0 <= self.beta < float("inf"), "beta", self.beta, "a finite beta >= 0")
         check(0 < self.rho < float("inf"), "rho", self.rho, "a finite rho > 0")
         self._check_steps("beta", "rho")
+        self.check_stopping()
 
     def start(self, task: Task, initial: Params) -> State:
         """Make the state before round 1. Raises ValueError for a model with running statistics, or without a body or a
@@ -83,3 +85,10 @@ class HeadTraining(OptimizerSettings):
         assert shared is not None
         mine = Personal.of(client_state, shared, self.head_init)
         yield mine.model
+
+    @contextmanager
+    def judged(self, client_state: ClientState, plan: Plan) -> Iterator[OwnModel]:
+        """Yield the body that the learner holds under the client's head."""
+        held = client_state.learner.read(client_state.spec.body)
+        with self.own(client_state, {name: value.copy() for name, value in held.items()}) as mine:
+            yield mine

@@ -77,7 +77,7 @@ class Hermes(SubModels):
 
     @property
     def needs_validation(self) -> bool:
-        return self.prunes and self.accept_on == "validation"
+        return super().needs_validation or (self.prunes and self.accept_on == "validation")
 
     # The server.
 

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
@@ -29,7 +30,7 @@ HEAD = "head"  # name of the common head in the server's state, and of its paylo
 
 
 @dataclass(frozen=True)
-class LGFedAvg(LocalTraining):
+class LGFedAvg(EarlyStopping, LocalTraining):
     """The method LG-FedAvg: the head is the mean of the clients' heads, weighted by their training samples. The bodies
     stay on the clients.
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
@@ -20,7 +21,7 @@ from edgefl.models.graph import Params
 
 
 @dataclass(frozen=True)
-class LocalOnly(LocalTraining):
+class LocalOnly(EarlyStopping, LocalTraining):
     """Local training without a server: no bytes are sent, and a client's model is independent of other
     clients' data.
 

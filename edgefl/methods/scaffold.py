@@ -16,6 +16,7 @@ from typing import ClassVar
 from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.local_steps import learnable, zeros
 from edgefl.methods.option_checks import check
@@ -32,7 +33,7 @@ CONTROL = "control"  # a client's c_i, or on the server c, the mean of all c_i. 
 
 
 @dataclass(frozen=True)
-class Scaffold(FineTuning):
+class Scaffold(EarlyStopping, FineTuning):
     """The method SCAFFOLD: a client steps along g - c_i + c, and the server adds the means of what changed.
 
     server_lr  eta_g, the factor of the mean move of the clients on the server

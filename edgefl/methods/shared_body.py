@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.personal_head import HeadInit, Personal, begin
 from edgefl.methods.plan import Plan, Reply, tested
@@ -23,7 +24,7 @@ from edgefl.models.neurons.gather import take
 
 
 @dataclass(frozen=True)
-class SharedBody(LocalTraining):
+class SharedBody(EarlyStopping, LocalTraining):
     """The settings of methods with a common body, and the server's half: theta is the mean of the clients' bodies,
     weighted by their training samples.
 
@@ -70,3 +71,10 @@ class SharedBody(LocalTraining):
         assert shared is not None
         mine = Personal.of(client_state, shared, self.head_init)
         yield mine.model
+
+    @contextmanager
+    def judged(self, client_state: ClientState, plan: Plan) -> Iterator[OwnModel]:
+        """Yield the body that the learner holds under the client's head."""
+        held = client_state.learner.read(client_state.spec.body)
+        with self.own(client_state, {name: value.copy() for name, value in held.items()}) as mine:
+            yield mine

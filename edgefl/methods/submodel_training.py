@@ -82,6 +82,11 @@ class SubModels(FedAvg):
         mine = OwnModel(self.smaller(client_state, plan), client_state.data, neurons=planned(plan))
         yield self.refit(mine, client_state, epochs, self.batch)
 
+    @contextmanager
+    def judged(self, client_state: ClientState, plan: Plan) -> Iterator[OwnModel]:
+        """Yield the smaller model of the plan, whose values the whole model has got back."""
+        yield OwnModel(cut(client_state.learner, planned(plan)), client_state.data, neurons=planned(plan))
+
     def smaller(self, client_state: ClientState, plan: Plan) -> Learner:
         """Return the learner of a plan's neurons, with the values that the plan brings."""
         client_state.learner.write(plan.payload[MODEL])

@@ -18,6 +18,7 @@ import numpy as np
 from edgefl import rng
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.option_checks import check
@@ -35,7 +36,7 @@ from edgefl.models.neurons.update import at_mask, changed_by
 
 
 @dataclass(frozen=True)
-class Subsampling(FineTuning):
+class Subsampling(EarlyStopping, FineTuning):
     """The method Subsampling: w <- w - (1/S) sum of U_k at a random mask, over the S clients that reported.
 
     share    part of each weight's coordinates that a client sends

@@ -197,9 +197,14 @@ def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, 
         virtual_joules=curve[-1].get("virtual_joules"),
         devices=by_device(log_records, tiers),
         frozen_bytes=4 * tiers.frozen,
-        adaptation=last_adaptation(log_records),
-        scalar_bytes=sum(sum(log_record.get("scalar_bytes", {}).values()) for log_record in log_records),
+        **_apart(log_records),
     )
+
+
+def _apart(log_records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures that stand apart from the rounds: adaptations before tests, and numbers beside payloads."""
+    beside = [log_record.get("scalar_bytes", {}) for log_record in log_records]
+    return {"adaptation": last_adaptation(log_records), "scalar_bytes": sum(sum(each.values()) for each in beside)}
 
 
 def _densities(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> list[dict[str, Any]]:

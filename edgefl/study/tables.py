@@ -23,7 +23,7 @@ from edgefl.study.summary import COMMON, MODELS, NOT_AGGREGATED, Summary
 from edgefl.study.table_style import styled
 
 LOST = ("missing", "diverged")  # counts of clients that get a column if there are any
-NEGLIGIBLE = 0.01  # share of the payload up to which numbers beside it get no column
+NEGLIGIBLE = 0.01  # share of the payload up to which numbers beside the payload get no column
 SPENT = {  # name of a budget -> function that writes it in words
     "rounds": lambda spent: f"{spent:.4g} rounds",
     "bytes": megabytes,

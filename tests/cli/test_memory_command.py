@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edgefl import methods as federated
 from edgefl import rng
 from edgefl.cli import cli
-from edgefl.learning.memory import ACCOUNTS
+from edgefl.learning.memory import ACCOUNTS, METHODS
 from edgefl.models.graph import Model, model_files
 from edgefl.models.graph.architectures import build
 from tests.kernels.cuda import standin  # tests/kernels
@@ -153,8 +154,41 @@ def test_the_table_is_printed_though_the_disk_refuses_the_picture(
 
 
 @pytest.mark.parametrize(
+    ("methods", "same"),
+    [
+        (["fedavg", "fedprox:mu=.1", "scaffold", "ditto", "apfl", "fedper", "local"], ["--method", "full"]),
+        (["fedspu:keep=.5", "fedspu-es:keep=.5", "fedspu-cached:keep=.5"], ["--method", "fedspu", "--keep", ".5"]),
+        (["random-dropout:keep=.5", "fjord:keep=.5", "fedmp:keep=.5", "hermes:keep=.5"],
+         ["--method", "drop", "--keep", ".5"]),
+        (["fedspa:density=.3", "prunefl:density=.3"], ["--density", ".3"]),
+        (["subfedavg:density=.3"], ["--density", ".3,1"]),
+        (["pflego", "fedrecon:tau=9"], ["--method", "pflego"]),
+        (["fedavg:optimizer=adam:batch=4:saved=fp16"],
+         ["--method", "full", "--optimizer", "adam", "--batch", "4", "--saved", "fp16"]),
+    ],
+)  # fmt: skip
+def test_a_federated_method_has_the_memory_of_its_way(
+    methods: list[str], same: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = ["digits_cnn", "--account", "exact,bound", "--json"]
+    _, expected, _ = answer(capsys, *shared, *same)
+    for method in methods:
+        code, out, _ = answer(capsys, *shared, "--method", method)
+        assert (code, json.loads(out)) == (0, json.loads(expected)), method
+
+
+def test_every_federated_method_has_a_way(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in federated.METHODS:
+        code, out, _ = answer(capsys, "digits_cnn", "--account", "paper", "--method", name)
+        assert code == 0 and (name in METHODS or f"{name} trains in the way " in out)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["lenet5", "--method", "fedavgg"], "--method fedavgg; expected one of full, fedspu, sparse, drop, pflego, or"),
+        (["lenet5", "--method", "fedspu:kep=.5"], "kep=.5 is not a hyper-parameter of fedspu; the nearest is keep"),
+        (["lenet5", "--method", "fjord:keep=.5", "--keep", ".2"], "--keep with --method fjord:keep=.5; expected one"),
         (["vgg99"], "model 'vgg99'; expected one of fedspu_emnist"),
         (["gone.safetensors"], "gone.safetensors"),
         (["x.safetensors", "--classes", "3"], "--input and --classes with x.safetensors; expected neither"),

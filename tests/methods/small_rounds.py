@@ -14,6 +14,7 @@ from edgefl import rng
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import minibatches
+from edgefl.methods.early_stopping import train
 from edgefl.methods.plan import Plan, Reply, refuse
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.methods.task import MODEL, State, Task
@@ -44,7 +45,7 @@ class Rounds:
         client_state.seed = 1
         received = plan_of(train_message(plan, self.spec, "float32"), plan.client, self.spec)
         assert received.selection == plan.selection
-        message = trained_message(self.method.train(client_state, received), received, self.spec, "float32", 1.0)
+        message = trained_message(train(self.method, client_state, received), received, self.spec, "float32", 1.0)
         found = read_answer(message, plan, self.spec)
         assert found.reply is not None, found.refusal
         return found.reply

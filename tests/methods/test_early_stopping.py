@@ -13,6 +13,7 @@ from edgefl.errors import TrainingError
 from edgefl.learning import Evaluation, FitResult
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
+from edgefl.methods.early_stopping import train
 from edgefl.methods.fedspu import FedSPU
 from edgefl.methods.plan import Reply
 from edgefl.methods.task import MODEL, State, Task
@@ -49,7 +50,7 @@ def scripted(*losses: tuple[float, float]) -> ClientState:
 def participate(algorithm: FedSPU, client_state: ClientState, rounds: int) -> list[Reply]:
     task = Task(client_state.spec, 2, seed=1)
     state = algorithm.start(task, copied(client_state.learner.read()))
-    return [algorithm.train(client_state, algorithm.plan(task, state, round)[0]) for round in range(1, rounds + 1)]
+    return [train(algorithm, client_state, algorithm.plan(task, state, round)[0]) for round in range(1, rounds + 1)]
 
 
 def test_a_client_stops_when_its_loss_rises() -> None:

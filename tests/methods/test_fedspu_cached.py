@@ -12,6 +12,7 @@ from edgefl.errors import GraphError, PlanError
 from edgefl.methods import FedSPU, FedSPUCached
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.budget import Cost, Effort, Shares, SubmodelOption, choose, cost, offers
+from edgefl.methods.early_stopping import train
 from edgefl.methods.fedspu_cached import PREFIX
 from edgefl.methods.plan import Plan, Reply, refuse
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
@@ -43,7 +44,7 @@ def rounds(graph: Graph, method: FedSPU, count: int = 3) -> tuple[State, list[Re
         for plan in method.plan(task, state, round):
             client_state = clients[plan.client]
             received = plan_of(train_message(plan, task.spec, "float32"), plan.client, task.spec)
-            said = trained_message(method.train(client_state, received), received, task.spec, "float32", 1.0)
+            said = trained_message(train(method, client_state, received), received, task.spec, "float32", 1.0)
             answer = read_answer(said, plan, task.spec)
             assert answer.refusal is None
             assert answer.reply is not None

@@ -14,6 +14,7 @@ from edgefl.errors import CodecError
 from edgefl.methods import METHODS, build
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState
+from edgefl.methods.early_stopping import plans, train
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.methods.rounds.round_closing import AggregationSettings, close
@@ -65,12 +66,12 @@ class Run:
     def play(self, round: int) -> Iterator[tuple[Plan, Reply]]:
         """Yield what each client receives, and its reply. Then the round is closed."""
         accepted, spec = [], self.task.spec
-        for plan in self.method.plan(self.task, self.state, round):
+        for plan in plans(self.method, self.task, self.state, round):
             client_state = self.clients[plan.client]
             client_state.learner.write({name: self.initial[name] for name in spec.exchanged} | self._kept(client_state))
             message = train_message(plan, spec, "float32")
             received = plan_of(message, plan.client, spec, self.method.held(client_state))
-            reply = self.method.train(client_state, received)
+            reply = train(self.method, client_state, received)
             answer = read_answer(trained_message(reply, received, spec, "float32", 1.0), plan, spec)
             assert answer.refusal is None
             self._keep(client_state)

@@ -124,7 +124,7 @@ def test_tables_say_time_and_energy_and_that_they_are_a_model() -> None:
     text = shown(QUICK, FRUGAL)
     assert "Until 60.0 % of accuracy; time and energy by the model of the devices" in text
     rows = [row.split() for row in text.splitlines() if row.startswith((" fedspu", " local"))]
-    assert ["fedspu", "2", "0.00", "MB", "20", "s", "10", "J", "30", "s", "15", "J"] in rows
+    assert ["fedspu", "2", "1.60", "kB", "20", "s", "10", "J", "30", "s", "15", "J"] in rows
     assert ["local", "pi4", "3", "0", "0", "3.33", "min", "1", "J"] in rows
     assert "are a model" in text and "30 s*" in text
     assert "*" not in shown(summarise("local", [log_record(1, [record(0)], [5] * 4)], TIERS, {}))

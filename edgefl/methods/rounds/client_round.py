@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edgefl.learning.energy.meter import EnergyMeter, unmeasured
+from edgefl.methods import early_stopping
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.plan import Plan, Reply
@@ -42,7 +43,7 @@ def trained(
     before = client_state.learner.work()
     with meter() as spent:
         started = clock()
-        reply = algorithm.train(client_state, plan)
+        reply = early_stopping.train(algorithm, client_state, plan)
         seconds = clock() - started
     after = client_state.learner.work()
     found = {EXECUTED: float(after.training - before.training)}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.aggregation import MEAN, AggregationRule
 from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.early_stopping import after_round
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds import change_bound
 from edgefl.methods.rounds.change_bound import UpdateNormBound
@@ -87,6 +88,8 @@ def close(
             algorithm.aggregate(accumulator, plan, replies[plan.client])
     accumulator.settle()
     after = algorithm.finish(task, state, accumulator, round)
+    stopped = [client for client, reply in replies.items() if reply.status == "stopped"]
+    after = after_round(task, algorithm, state, after, stopped, round)
     is_out = aggregation_settings.bound.kind == "refuse"
     return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, counted)
 

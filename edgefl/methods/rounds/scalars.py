@@ -15,15 +15,16 @@ from edgefl.methods.rounds.client_round import EXECUTED, JOULES, NOMINAL, SEARCH
 from edgefl.protocol.codec import Sizes
 
 NUMBER_BYTES = 8
-REPORTS = frozenset({"loss", "correct", "tested", "tested_loss", NOMINAL, EXECUTED, SEARCH})  # they serve reports alone
+TRAINING, TEST = ("loss", "validation_loss", "L"), ("correct", "tested", "tested_loss")
+REPORTS = frozenset({*TRAINING, *TEST, NOMINAL, EXECUTED, SEARCH})  # metrics that no server reads
 
 
 def scalar_bytes(numbers: Mapping[str, Any]) -> int:
-    """Return the bytes of the numbers among these values. Texts, and figures that serve reports alone, do not count."""
+    """Return the bytes of the numbers among these values. Texts, and metrics that no server reads, do not count."""
     sent = {name: value for name, value in numbers.items() if name not in REPORTS and not name.startswith(JOULES)}
     return NUMBER_BYTES * sum(isinstance(value, int | float) for value in sent.values())
 
 
 def with_numbers(payload: Sizes, numbers: Mapping[str, Any]) -> Sizes:
-    """Return the sizes of a message: those of its payload, or without a payload those of its numbers."""
+    """Return the sizes of a message: the sizes of its payload, or without a payload the bytes of its numbers."""
     return payload if payload.total else Sizes(scalar_bytes(numbers), 0, 0)

@@ -145,7 +145,7 @@ class TrainingJob:
             up = trained_message(reply, received, spec, settings.values, seconds)
             declared = settings.aggregation_settings.declared(algorithm, len(client_state.train))
             answer = read_answer(up, plan, spec, declared)
-            has_kept = algorithm.keeps_state and (answer.reply is not None or self.late)
+            has_kept = algorithm.remembers and (answer.reply is not None or self.late)
             if has_kept:
                 own = client_state.learner.read(spec.exchanged) if algorithm.keeps_model else {}
                 keep(StoredClientState(own, client_state.private, client_state.arrays))

@@ -21,6 +21,7 @@ from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner
 from edgefl.learning.learner import MakeLearner
 from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.early_stopping import plans
 from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.adaptation import adaptation_metrics
 from edgefl.methods.rounds.participation import TRAINED, FullParticipation, ParticipationModel
@@ -120,8 +121,8 @@ class _Simulation:
         lost, throughputs = self.attendance.lost(round), self.attendance.throughputs_at(round)
         for candidates in self.attendance.offers(round):
             task = replace(self.task, candidates=candidates, lost=lost, throughputs=throughputs)
-            if plans := self.algorithm.plan(task, state, round):
-                return plans
+            if found := plans(self.algorithm, task, state, round):
+                return found
         return []
 
     def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
