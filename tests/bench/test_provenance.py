@@ -128,6 +128,7 @@ TABLES = {
         for place in ("digits", "speech", "fashion", "emnist")
         for what, source in weak(place).items()
     },
+    "adapted": Source(records.beside_adapted, made=("adapted/*.json",)),
     "PFLlib": Source(records.beside_pfllib, made=("pfllib/*.json",)),
 }  # of the page, in order
 
