@@ -61,7 +61,7 @@ def with_trained(graph: Graph, text: str) -> Graph:
 def head_hint(graph: Graph, text: str) -> str | None:
     """Return a hint for patterns that train the bias of the head and leave its weight as it is, or None.
 
-    A new head whose weight keeps its random values learns little. Patterns that take the weight away mean it so.
+    A new head whose weight keeps its random values learns little. A pattern that takes the weight away is no mistake.
 
     graph  result of `with_trained` for these patterns
     """
