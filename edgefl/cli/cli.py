@@ -21,6 +21,7 @@ from edgefl.cli.commands import COMMANDS, LOGGED, parser_of
 from edgefl.cli.former_option import command_of
 from edgefl.cli.option_parser import OptionParser
 from edgefl.cli.output_options import use_output
+from edgefl.cli.warning_lines import warning_lines
 from edgefl.cli.working import is_verbose, note
 from edgefl.errors import EdgeflError, RequestError, expected_name
 from edgefl.protocol.wire.printable import printable
@@ -71,7 +72,8 @@ def _run_command(chosen: str, arguments: list[str]) -> int:
         note(f"edgefl {build()}, Python {platform.python_version()}, {platform.platform()}")
     try:
         use_backend(options)
-        code = int(command.run(options))
+        with warning_lines(chosen):
+            code = int(command.run(options))
         flush_output()
         return code
     except RequestError as error:
