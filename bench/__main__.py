@@ -10,7 +10,8 @@ in such a deployment. `python -m bench converted` times converted torch modules.
 joules of a step, where the machine tells them. `python -m bench throughputs` serves devices of unlike speed. `python -m
 bench latex` compiles the tables of a run with LaTeX. `python -m bench page` prints what a page costs a server. `python
 -m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU. `python -m
-bench pictures` draws pictures of runs.
+bench pictures` draws pictures of runs. `python -m bench trained-part` trains parts of MobileNetV2. `python -m bench
+collection` converts models that people bring, and checks them.
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ def main(arguments: list[str] | None = None) -> int:
     apart = {
         "arm": arm.main,
         "builds": builds.main,
+        "collection": lambda rest: importlib.import_module("bench.collection.command").main(
+            rest
+        ),  # it is torch's alone
         "converted": converted.main,
         "cuda": cuda.main,
         "energy": energy.main,
@@ -84,6 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         "latex": lambda rest: importlib.import_module("bench.latex").main(rest),  # no other bench needs a run's tables
         "mutants": mutants.main,
         "throughputs": throughputs.main,
+        "trained-part": lambda rest: importlib.import_module("bench.trained_part").main(rest),  # it needs torch
         "page": page.main,
         "papers": papers.main,
         "peers": trainers.main,

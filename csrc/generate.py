@@ -8,6 +8,7 @@
     api_FAMILY.cc      the checks behind the C header
     binding_FAMILY.cc  the functions of edgefl._core
     families.h         the list of the families
+    cuda/arguments.cuh the structs of the CUDA kernels' arguments
 
 The compiler searches this folder first, and then csrc. The program needs the standard library alone. Equal rows give
 equal bytes. A file whose text is unchanged keeps its date. A file that no row asks for any more is deleted.
@@ -18,13 +19,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from generator import binding, checks, header, kernel_rows
+from generator import binding, checks, cuda_structs, header, kernel_rows
 from generator.rows import families
 
 
 def texts() -> dict[str, str]:
     """Return the texts of the generated files by their paths."""
     found = {"edgefl.h": header.text(), "families.h": kernel_rows.families_text()}
+    found["cuda/arguments.cuh"] = cuda_structs.text()
     found |= {f"kernels/{part}.h": text for part, text in kernel_rows.parts().items()}
     for family in families():
         found[f"api_{family}.cc"] = checks.text(family)

@@ -60,6 +60,7 @@ def simulate(
     bound: str = ...,
     loss: Any = ...,
     refresh: int = ...,
+    train: str = ...,
     train_scores: bool = ...,
     tune: Mapping[str, Sequence[Any]] = ...,
     tune_rounds: int = ...,

@@ -148,7 +148,7 @@ smoke() { # needs qemu and a cross compiler only
     fi
     program=$(mktemp)
     (cd "$checkout" && "$PYTHON" csrc/generate.py build/generated && "${compiler[@]}" -Ibuild/generated -std=c++2a -O1 -w -ffp-contract=off -fno-math-errno -static -pthread \
-        -o "$program" tests/kernels/linear_on_arm.cc csrc/isa/neon_linear.cc csrc/core/{cores,threads,scratch}.cc)
+        -o "$program" tests/kernels/linear_on_arm.cc csrc/isa/neon_{linear,products}.cc csrc/core/{cores,scratch,split,threads}.cc)
     for cpu in "${cpus[@]}"; do "$qemu" -cpu "$cpu" "$program" || fail "smoke failed on $cpu"; done
     rm -f "$program"
 }

@@ -26,14 +26,15 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "csrc" / "cuda" / "kernels.cu"
+GENERATED = ROOT / "build" / "generated"  # where csrc/generate.py writes the structs of the kernels' arguments
 IMAGE = ROOT / "edgefl" / "kernels" / "cuda" / "kernels.fatbin.xz"
 PTX = ("75", "80")  # a driver compiles the last that its device can run, and TF32 is from 80 on
 OLD_PTX = ("60", "80")  # the first is the oldest that drivers for CUDA 12 know
 TARGETS = ("75", "80", "86", "87", "89", "90", "100", "103", "110", "120", "121")
 ALL = tuple(each for each in TARGETS if each not in ("86", "89", "103"))  # 86, 89 and 103 run the code of 80 and 100
-FLAGS = ("-std=c++17", "-O3", "-fmad=false", "--no-compress", "-Xptxas=-v", "--threads=0")
+FLAGS = ("-std=c++17", "-O3", "-fmad=false", "--no-compress", "-Xptxas=-v", "--threads=0", f"-I{GENERATED}")
 NVRTC_FLAGS = (  # without the host's headers
-    "--std=c++17", "--fmad=false", f"--include-path={SOURCE.parent}",
+    "--std=c++17", "--fmad=false", f"--include-path={SOURCE.parent}", f"--include-path={GENERATED}",
     "--define-macro=NAN=__int_as_float(0x7fc00000)", "--define-macro=INFINITY=__int_as_float(0x7f800000)",
 )  # fmt: skip
 _KERNEL = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\w+)'")
@@ -75,8 +76,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if any(each.spilled for each in resources) else 0
 
 
+def generate() -> None:
+    """Write the structs of the kernels' arguments. Raises CalledProcessError for a wrong row."""
+    command = [sys.executable, str(ROOT / "csrc" / "generate.py"), str(GENERATED)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+
+
 def compiled(targets: Sequence[str], ptx: Sequence[str], out: Path) -> list[Resources]:
     """Write the image, machine code for `targets` and PTX. Raises CalledProcessError with what nvcc said."""
+    generate()
     codes = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in targets]
     codes += [f"-gencode=arch=compute_{each},code=compute_{each}" for each in ptx]
     with tempfile.TemporaryDirectory() as folder:
@@ -89,6 +97,7 @@ def compiled(targets: Sequence[str], ptx: Sequence[str], out: Path) -> list[Reso
 
 def ptx_by_nvcc(target: str, *more: str) -> bytes:
     """Return PTX, made with these flags too. Raises CalledProcessError with what nvcc said."""
+    generate()
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "kernels.ptx"
         flags = [flag for flag in FLAGS if not flag.startswith(("-X", "--no", "--threads"))]
@@ -106,6 +115,7 @@ def ptx_by(library: Path, target: str) -> bytes:
 
     Raises OSError if the library cannot be loaded, and ValueError with what it says of the sources.
     """
+    generate()
     nvrtc, program, size = ctypes.CDLL(str(library)), ctypes.c_void_p(), ctypes.c_size_t()
     nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
 

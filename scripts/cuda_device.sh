@@ -20,7 +20,8 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1 || tr
 git log -1 --format='commit %h' 2> /dev/null || true
 image=edgefl/kernels/cuda/kernels.fatbin.xz target=${capability/./}
 [[ $target =~ ^[0-9]+$ ]] || target=  # some boards do not say: PTX, which the driver compiles
-if [ ! -f "$image" ] || [ -n "$(find csrc/cuda -name '*.cu*' -newer "$image")" ]; then
+sources=(csrc/cuda edgefl/kernels/cuda edgefl/kernels/table.py)
+if [ ! -f "$image" ] || [ -n "$(find "${sources[@]}" '(' -name '*.cu*' -o -name '*.py' ')' -newer "$image")" ]; then
     "$python" scripts/cuda.py --targets "$target"
 elif [ -n "$target" ] && command -v nvcc > /dev/null && ! grep -qs ",$target," "${image%/*}/kernels.csv"; then
     "$python" scripts/cuda.py --targets "$target"  # of PTX alone, each test's process would compile all kernels

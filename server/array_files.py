@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgefl.errors import RunError
+from edgefl.methods.rounds.state_file import BASE
+from edgefl.system.durable_files import load_arrays
 
 FOLDER = "server"
 KEPT = 2  # rounds whose arrays are kept: the last closed round and the round before it
@@ -16,6 +18,12 @@ KEPT = 2  # rounds whose arrays are kept: the last closed round and the round be
 def arrays_file(path: Path, round: int) -> Path:
     """Return the file of the arrays after a round."""
     return path / FOLDER / f"{round:06d}.safetensors"
+
+
+def frozen_bytes(path: Path) -> int:
+    """Return the bytes of the frozen parameters in the run's state, 0 if no parameter is frozen."""
+    base = path / FOLDER / BASE
+    return sum(array.nbytes for array in load_arrays(base)[0].values()) if base.exists() else 0
 
 
 def arrays_files(path: Path) -> list[Path]:
@@ -37,7 +45,7 @@ def remove_superseded(path: Path, round: int) -> None:
     """Remove the arrays of all rounds but the last KEPT, which end with this round, and unfinished files of a crash."""
     kept = {arrays_file(path, round - age) for age in range(KEPT)}
     for file in (path / FOLDER).iterdir():
-        if file not in kept:
+        if file not in kept and file.name != BASE:
             file.unlink()
 
 

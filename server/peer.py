@@ -15,8 +15,19 @@ from typing import Protocol, cast
 
 from edgefl.errors import AuthError, DamagedFrameError, ProtocolError
 from edgefl.protocol.wire.connection import Connection
-from edgefl.protocol.wire.messages import Enrol, Hello, Message, ModelChunk, ModelRequest, Refused
+from edgefl.protocol.wire.messages import (
+    PARTS,
+    Enrol,
+    Hello,
+    Message,
+    ModelChunk,
+    ModelParts,
+    ModelRequest,
+    PartialModelRequest,
+    Refused,
+)
 from edgefl.protocol.wire.model_message import chunks
+from edgefl.protocol.wire.model_parts import chunks_of, held_ranges, missing_from
 from edgefl.server.events import DeviceJoined
 from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 from edgefl.system.log_lines import Alert
@@ -77,6 +88,7 @@ class Peer(asyncio.Protocol):
         self.connection = Connection("server")
         self._service, self._hub = service, hub
         self._meeting: ServerHandshake | None = None
+        self._takes_parts = False  # whether the device can take the model in parts
         self._chunks: Iterator[ModelChunk] = iter(())
         self._waiting: list[Message] = []
         self._paused = False
@@ -124,6 +136,8 @@ class Peer(asyncio.Protocol):
         self.client = client
         self.name = f"client {client}"
         self._forget_timer()
+        if self._takes_parts and self._service.parts:
+            self._write(ModelParts(list(self._service.parts)))
         self._write(self._service.welcome(client))
 
     def send(self, message: Message) -> None:
@@ -176,6 +190,11 @@ class Peer(asyncio.Protocol):
         elif isinstance(message, ModelRequest):
             self._chunks = chunks(self._service.model, message.offset)
             self._send_chunks()
+        elif isinstance(message, PartialModelRequest):
+            held = held_ranges(self._service.parts, message.held)
+            missing = missing_from(message.offset, len(self._service.model), held)
+            self._chunks = chunks_of(self._service.model, missing)
+            self._send_chunks()
         elif isinstance(message, Refused):
             if self.client is not None:
                 self._hub.refused(self, message.reason)
@@ -192,6 +211,7 @@ class Peer(asyncio.Protocol):
 
     def _check(self, request: Enrol) -> None:
         assert self._meeting is not None  # the state table allows Enrol only after Hello
+        self._takes_parts = request.model == PARTS
         self._hub.enrol(self, replace(self._meeting.joined(request, self.link), declares=True))
 
     # The model.

@@ -7,11 +7,11 @@ and no time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgefl.errors import AuthError
 from edgefl.protocol.wire import handshake
-from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Welcome
+from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelPart, Welcome
 from edgefl.server.events import Claim, DeviceJoined
 
 
@@ -22,6 +22,7 @@ class EnrolmentTerms:
     keys     key of every client, or None in a run without keys
     welcome  returns the Welcome for an enrolled client
     model    packed initial model
+    parts    parts of the model that a device may hold already (wire/model_parts.py)
     nonce    returns 32 random bytes
     training_samples  returns the number of training samples among the samples that a device declares (Enrol.examples)
     """
@@ -33,6 +34,7 @@ class EnrolmentTerms:
     model: bytes
     nonce: Callable[[], bytes]
     training_samples: Callable[[Sequence[int]], int]
+    parts: Sequence[ModelPart] = field(default=(), kw_only=True)
 
 
 class ServerHandshake:

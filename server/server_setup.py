@@ -19,6 +19,7 @@ from edgefl.methods.method_label import Variant
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.protocol.wire.messages import Welcome
 from edgefl.protocol.wire.model_message import digest, pack
+from edgefl.protocol.wire.model_parts import frozen_parts
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.event_loop import Server
 from edgefl.server.events import Record
@@ -56,6 +57,7 @@ def staff(
     ((label, algorithm),) = assembled.algorithms.items()
     method = Variant.of(label).method  # a device knows the method, and gets the label's options in Welcome
     task, initial = federation.task(experiment.rounds), federation.initial()
+    store.states.still = frozenset(task.spec.frozen)
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     packed = pack(Model(federation.graph, initial))
@@ -67,6 +69,7 @@ def staff(
         packed,
         lambda: secrets.token_bytes(32),
         experiment.training_samples,
+        parts=frozen_parts(federation.graph, packed),
     )
     return coordinator, offer
 

@@ -4,6 +4,7 @@ coordinator.py gives the records their meaning, and schema.py has the tables.
     RUN/run.db                        clients, rounds, participation, replies of the open round, metrics
     RUN/last_commit                   number and digest of its last commit, written after it (last_commit.py)
     RUN/server/000010.safetensors     the method's arrays after round 10, written before the commit that closes it
+    RUN/server/base.safetensors       the frozen parameters of these arrays, if there are any
     RUN/id                            the name by which devices know the run, as in run.db
     RUN/lock                          held by the process that serves the run
 
@@ -66,6 +67,7 @@ class Store:
     """The durable state of a served run, for the one process that runs it. Any thread may use it, one at a time.
 
     run_id  the name by which devices know the run, drawn when it began
+    states  contents of the files of the method's arrays
     """
 
     def __init__(self, path: Path, keep_rounds: int = log_pruning.KEPT) -> None:
@@ -74,6 +76,7 @@ class Store:
         Raises  RunError if it is in use, or if a file in it is missing, damaged or older than the others.
         """
         self.path, self._keep_rounds = path, keep_rounds
+        self.states = state_file.StateFiles(path / FOLDER)
         path.mkdir(parents=True, exist_ok=True)
         self._lock = lock(path / LOCK)
         try:
@@ -118,8 +121,9 @@ class Store:
 
         Raises  RunError if the disk refuses. The same records can be saved again later.
         """
-        closed = {record.round: state_file.pack(record.state) for record in records if isinstance(record, RoundClosed)}
+        ended = [record for record in records if isinstance(record, RoundClosed)]
         try:
+            closed = {record.round: self.states.pack(record.state) for record in ended}
             for round, arrays in closed.items():
                 write_atomically(arrays_file(self.path, round), arrays)
             self._commit(records, {round: sha256(arrays) for round, arrays in closed.items()})

@@ -37,6 +37,7 @@ LAYERS = {  # top to bottom. A package's name stands for each of its modules tha
         "edgefl.learning.predictor",
         "edgefl.methods.rounds",
         "edgefl.models.graph.model_files",
+        "edgefl.models.onnx.onnx_files",
         "edgefl.protocol.trust",
         "edgefl.server",
         "edgefl.study",
@@ -57,6 +58,7 @@ APART = {  # not below each other in spirit, though the order alone would allow 
 PACKAGES = {  # third-party package -> the modules that may import it
     "numpy": ["edgefl"],
     "torch": ["edgefl.torch"],
+    "transformers": ["edgefl.torch.hugging_face"],
     "numba": ["edgefl.kernels.numba.compiled"],
     "cryptography": ["edgefl.deployment.supernode.node_key", "edgefl.protocol.trust.certificates"],
     "safetensors": [
@@ -69,7 +71,11 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "pandas": ["edgefl.study.data_frame"],
     "flwr": ["edgefl.integrations.flower"],
     "msgspec": ["edgefl.protocol.wire"],
-    "onnx": ["edgefl.study.export.onnx_file"],
+    "onnx": [
+        "edgefl.models.onnx.onnx_content",
+        "edgefl.models.onnx.tensor_values",
+        "edgefl.study.export.onnx_file",
+    ],
     "PIL": ["edgefl.experiment.data.image_pixels"],
     "pyarrow": ["edgefl.experiment.data.arrow_table"],
     "h5py": ["edgefl.experiment.data.hdf5_arrays"],
@@ -102,6 +108,8 @@ WORLDLY = {  # standard modules with files, clocks, sockets, threads or randomne
 }  # fmt: skip
 GRANTED = {
     "edgefl.kernels": {"os"},  # EDGEFL_KERNELS
+    "edgefl.torch.exported_program": {"io", "time"},  # what torch.export prints, and the seconds that it takes
+    "edgefl.torch.module_state": {"random"},  # a forward may draw from it
     "edgefl.kernels.cuda.device": {"threading"},  # one device for all threads
     "edgefl.kernels.cuda.compiled_images": {"pathlib"},  # the compiled kernels
 }

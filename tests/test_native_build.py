@@ -18,6 +18,7 @@ SOURCES = {  # a tree with a file in each folder that is compiled
     "csrc/shared.h": "#define SHARED 1\n",
     "csrc/api/checks.cc": "int checks() { return 1; }\n",
     "csrc/core/threads.cc": '#include "../shared.h"\nint threads() { return SHARED; }\n',
+    "csrc/isa/headers.h": "#define HEADERS 1\n",
     "csrc/isa/scalar_linear.cc": "int body() { return 2; }\n",
     "csrc/isa/avx2_linear.cc": "int fast_body() { return 3; }\n",
     "csrc/python/call.cc": "int call() { return 4; }\n",
@@ -85,6 +86,9 @@ def test_a_build_compiles_what_a_change_reaches(native_build: ModuleType, tree: 
     assert built(native_build) == {"csrc_core_threads.o"} | libraries
     (tree / "csrc/python/windows.cc").write_text("int windows() { return 9; }\n")
     assert built(native_build) == {f"units_families{SUFFIX}.o", f"_core{SUFFIX}"}
+    (tree / "csrc/isa/headers.h").write_text("#define HEADERS 2\n")
+    if native_build.is_gcc(native_build.Compiler.of_environment([])):
+        assert built(native_build) == {"csrc_isa_avx2_linear.o", "csrc_isa_scalar_linear.o"} | libraries
 
 
 @needs_compiler
@@ -104,15 +108,19 @@ def test_a_build_that_fails_leaves_no_library_of_before(native_build: ModuleType
     assert not list(Path("build/lib").glob("*.so"))
 
 
-def test_bodies_of_vector_instruction_sets_are_compiled_at_the_third_level(native_build: ModuleType) -> None:
+def test_bodies_are_compiled_as_the_header_that_they_share_is(native_build: ModuleType, tree: Path) -> None:
     levels = {
-        "csrc/isa/avx2_linear.cc": ["-O3"],
-        "csrc/isa/neon_plain.cc": ["-O3"],
-        "csrc/isa/avx2_convolution.cc": ["-O2", *native_build.INLINING],
-        "csrc/isa/scalar_linear.cc": ["-O2"],
+        "csrc/isa/avx2_linear.cc": native_build.BODIES,
+        "csrc/isa/scalar_linear.cc": native_build.BODIES,
         "csrc/core/sparse_linear.cc": ["-O2"],
     }
-    assert {source: native_build.optimisation(source) for source in levels} == levels
+    assert {source: native_build.optimisation(source, gcc=True) for source in levels} == levels
+    assert native_build.optimisation("csrc/isa/neon_plain.cc", gcc=False) == ["-O3"]
+    compiler = native_build.Compiler.of_environment([])
+    if not native_build.is_gcc(compiler):
+        return
+    text = native_build.ninja_file(compiler, native_build.Places("build/objects", "build/lib", SUFFIX))
+    assert text.count("max-inline-insns-auto=30") == 3  # the header and two bodies
 
 
 def test_the_environment_names_the_compiler_and_its_words(

@@ -328,7 +328,14 @@ def large_pictures(path: Path) -> Any:
     return run(path, (x, y, np.arange(12) % 3), rounds=1, batch=2).notes
 
 
+def tied_layers(path: Path) -> Any:
+    layer, out = nn.Linear(8, 8, bias=False), nn.Linear(8, 3)
+    tied = Of(lambda m, x: m.out(F.linear(m.encoder(x), m.encoder.weight.t())), encoder=layer, out=out)
+    return sorted(run(path, model=tied).federation.graph.parameters())
+
+
 TAKEN = [
+    Report("pytorch/pytorch#127357", tied_layers, ["encoder.weight", "out.bias", "out.weight"]),
     Report("FederatedAI/FATE#5500", column_of_labels, ("y: 3 classes, labels 0..2",)),
     Report("google-parfait/tensorflow-federated#2560", rows_of_targets, True),
     Report("OpenMined/PySyft#4880", word_vectors, (True, True)),
@@ -440,11 +447,6 @@ def deep_lstm() -> Any:
     return Of(lambda m, x: m.fc(m.lstm(x)[0][:, -1]), lstm=lstm, fc=nn.Linear(12, 3))
 
 
-def tied() -> Any:
-    layer = nn.Linear(8, 8, bias=False)
-    return Of(lambda m, x: m.out(F.linear(m.encoder(x), m.encoder.weight.t())), encoder=layer, out=nn.Linear(8, 3))
-
-
 def three_outputs() -> Any:
     parts = {"box": nn.Linear(8, 4), "kind": nn.Linear(8, 3)}
     return Of(lambda m, x: (m.box(x), m.kind(x)), **parts)
@@ -483,7 +485,6 @@ REFUSED = [
         with_settings(method="fedspu-es", validation_share=0),
         "fedspu-es: client 0 has 0 validation samples and 21 training samples; expected at least 1; raise",
     ),
-    Report("pytorch/pytorch#127357", of_model(tied), "method 't': of a parameter or buffer used outside its module"),
     Report("ContinualAI/avalanche#792", of_model(Heads), "forward of Heads takes x, task_labels; expected one input"),
     Report("TL-System/plato#111", of_model(Two), "forward of Two takes image, table; expected one input"),
     Report("microsoft/onnxruntime#19008", of_model(three_outputs), "the module returns (box, kind); expected"),
@@ -495,9 +496,11 @@ REFUSED = [
     Report(
         "VectorInstitute/FL4Health#127",
         of_model(lambda: Of(lambda m, x: {"prediction": m.fc(x)}, fc=nn.Linear(8, 3))),
-        "the module returns {'prediction': fc}; expected the result of its last operation",
+        "the module returns a dict of one tensor; expected the tensor itself",
     ),
-    Report("tensorflow/tensorflow#45361", of_model(deep_lstm, (STEPS, Y, WHO)), "module 'lstm' (LSTM): num_layers=2"),
+    Report(
+        "tensorflow/tensorflow#45361", of_model(deep_lstm, (STEPS, Y, WHO)), "module 'lstm' (LSTM): bidirectional=True"
+    ),
     Report(
         "MUST-Deep-Learning/KnowIt#252",
         of_model(Stateful, (STEPS, Y, WHO)),

@@ -77,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "dropout-traced",
-        "edgefl/torch/trace.py",
+        "edgefl/torch/fx_front_end.py",
         "return _converted_in_mode(module, input_shape, True)",
         "return _converted_in_mode(module, input_shape, False)",
         "F.dropout is lost",

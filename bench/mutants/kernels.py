@@ -123,7 +123,7 @@ MUTANTS = (
     ),
     Mutant(
         "norm-relu6",
-        f"{K}elementwise.inl.h",
+        "csrc/micro/rectifier.inl.h",
         "keep_positive(keep_positive(dy, x), sub(set1(6.0f), x))",
         "keep_positive(dy, x)",
         "batch norm with ReLU6 lets a gradient through above 6",
@@ -453,7 +453,7 @@ MUTANTS = (
     ),
     Mutant(
         "linear-kept-tiles",
-        "csrc/micro/tile.inl.h",
+        "csrc/micro/tile_body.inl.h",
         "keep += VECTORS * W;",
         "",
         "of the tiles that the first panel leaves for the others only the first row is right",
@@ -493,7 +493,7 @@ MUTANTS = (
     ),
     Mutant(
         "dots-add",
-        "csrc/micro/dot.inl.h",
+        "csrc/micro/dot_body.inl.h",
         "d.add ? d.sums[m * RIGHT + k] : zero()",
         "zero()",
         "only the last image counts in the weight gradient",
@@ -567,10 +567,10 @@ MUTANTS = (
     ),
     Mutant(
         "split-last-item",
-        "csrc/micro/loops.inl.h",
-        "body(blocks.first(i), blocks.first(i) + blocks.size(i))",
-        "body(blocks.first(i), blocks.first(i) + blocks.size(i) - (i + 1 == blocks.count))",
-        "the last item of a loop that is split over threads is left out",
+        "csrc/core/split.cc",
+        "range(context, first, first + size + (i < larger))",
+        "range(context, first, first + size + (i < larger) - 1)",
+        "the last item of each block of a loop that is split over threads is left out",
         "tests/kernels/test_threads.py -k 'add or relu_forward'",
     ),
     # Loss and updates.

@@ -172,9 +172,9 @@ MUTANTS = (
     # Steps.
     Mutant(
         "freeze-layers",
-        "edgefl/learning/running/running_statistics.py",
-        "None if trainable is None or layer_of(name) in trainable else NONE",
-        "None",
+        "edgefl/models/neurons/trainable_parameters.py",
+        "found[name] = None if rows.size == size else rows.astype(np.int32)",
+        "found[name] = None",
         "with names of layers the running statistics of the others follow the batches, though frozen",
         FIT,
     ),
@@ -213,8 +213,8 @@ MUTANTS = (
     Mutant(
         "session-of-any-loss",
         "edgefl/learning/running/session_cache.py",
-        "samples.x.dtype, samples.loss)",
-        "samples.x.dtype)",
+        "samples.x.dtype, content, samples.loss)",
+        "samples.x.dtype, content)",
         "a learner trains by the loss that it was first given",
         LOSSES,
     ),
@@ -253,8 +253,8 @@ MUTANTS = (
     Mutant(
         "label-beyond",
         "edgefl/learning/running/input_checks.py",
-        "samples.y.max() >= outputs",
-        "samples.y.max() > outputs",
+        "y.max() >= outputs",
+        "y.max() > outputs",
         "a label one beyond the classes is read",
         LEARNER,
     ),

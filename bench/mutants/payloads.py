@@ -210,8 +210,8 @@ MUTANTS = (
     Mutant(
         "chunk-order",
         "edgefl/protocol/wire/session_terms.py",
-        "message.offset != self._next_byte",
-        "message.offset < self._next_byte",
+        "message.offset != start",
+        "message.offset < start",
         "a part of the model may be left out",
         AGREEMENT,
     ),

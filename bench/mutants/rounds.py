@@ -186,7 +186,7 @@ MUTANTS = (
     Mutant(
         "arrays-unchecked",
         "edgefl/methods/rounds/state_file.py",
-        "    if sha256 is not None:",
+        "    if digest is not None:",
         "    if False:",
         "a bit of the arrays changes a run",
         AT_REST,

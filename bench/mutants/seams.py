@@ -190,9 +190,9 @@ MUTANTS = (
     ),
     Mutant(
         "fit-another-model",
-        "edgefl/learning/running/session_cache.py",
-        "            trainable.check(self._spec)\n",
-        "            pass\n",
+        "edgefl/models/neurons/trainable_parameters.py",
+        "            selection.check(spec)\n            return TrainableParameters(None",
+        "            return TrainableParameters(None",
         "neurons of another model are trained",
         "tests/learning/test_fit.py",
     ),

@@ -13,7 +13,7 @@ K, L = "csrc/kernels/", "edgefl/learning/lowering/"
 MUTANTS = (
     Mutant(
         "gates-of-a-unit",
-        "edgefl/models/neurons/model_spec.py",
+        "edgefl/models/neurons/parameter_axes.py",
         "return JoinedAxis(((own, size),) * gates)",
         "return AxisSpec(own.group, own.repeat * gates)",
         "a hidden unit's gates are taken to lie side by side",
@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "columns-of-states",
-        "edgefl/models/neurons/model_spec.py",
+        "edgefl/models/neurons/parameter_axes.py",
         'cols = {op.main: source, "weight_hh_l0": own}',
         "cols = {op.main: source}",
         "the weight of the states is trained from frozen units",
@@ -142,7 +142,7 @@ MUTANTS = (
     ),
     Mutant(
         "small-product-runs",
-        "csrc/micro/small_product.inl.h",
+        "csrc/micro/small_product_body.inl.h",
         "p.b += passed, p.c += passed, p.start += p.start ? passed : 0;",
         "p.b += passed, p.c += passed;",
         "the second run of tiles starts from the first one's start",

@@ -9,9 +9,9 @@ namespace efl {
 // Of the processors `allowed` those that a thread each is worth, as `sys` ("/sys") describes them: all where they are
 // alike or nothing is said.
 //
-// A job has two tasks a thread (micro/loops.inl.h). A core of less than half another's speed is still at its first
-// task when that one has done both: the more such cores take part, the longer the others wait. So those with less than
-// half of the largest cpu_capacity are left out, and where capacities are not given, cores in order beside others.
+// A job has two tasks a thread (split.cc). A core of less than half another's speed is still at its first task when
+// that one has done both: the more such cores take part, the longer the others wait. So those with less than half of
+// the largest cpu_capacity are left out, and where capacities are not given, cores in order beside others.
 std::vector<int> preferred_cores(const char* sys, const std::vector<int>& allowed);
 
 // Bits 31:0 of MIDR_EL1: of processor `cpu` as `sys` says, or 0; of the core that runs this, or 0.

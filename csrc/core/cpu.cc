@@ -9,16 +9,18 @@
 #endif
 
 namespace efl {
-// Declares what each part of an instruction set's bodies brings, isa/<isa>_<part>.cc, and defines their install().
+// Declares what the parts of an instruction set's bodies bring, isa/<isa>_<part>.cc, and defines their install().
 #define EFL_ISA(isa)                    \
     namespace isa {                     \
     void install_plain(Table&);         \
     void install_linear(Table&);        \
+    void install_norm(Table&);          \
     void install_convolution(Table&);   \
     void install_sparse(Table&);        \
     static void install(Table& table) { \
         install_plain(table);           \
         install_linear(table);          \
+        install_norm(table);            \
         install_convolution(table);     \
         install_sparse(table);          \
     }                                   \

@@ -4,5 +4,6 @@
 // compilers work side by side.
 #include "kernels/plain.h"
 #include "kernels/linear.h"
+#include "kernels/norm.h"
 #include "kernels/convolution.h"
 #include "kernels/sparse.h"

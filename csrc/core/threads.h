@@ -13,17 +13,22 @@ void parallel_for(int64_t count, int64_t most, Task* task, void* context);
 
 int threads();
 
-// The same with a lambda task(i, thread).
+// parallel_for with a lambda task(i, thread).
 template <class Lambda>
-void parallel(int64_t count, int64_t most, Lambda&& lambda) {
-    auto call = [](void* context, int64_t i, int64_t thread) { (*static_cast<Lambda*>(context))(i, thread); };
-    parallel_for(count, most, call, static_cast<void*>(&lambda));
+void parallel(int64_t count, int64_t most, const Lambda& lambda) {
+    auto call = [](void* context, int64_t i, int64_t thread) { (*static_cast<const Lambda*>(context))(i, thread); };
+    parallel_for(count, most, call, const_cast<void*>(static_cast<const void*>(&lambda)));
 }
 
 // The same with a lambda task(i), on all threads.
 template <class Lambda>
-void parallel(int64_t count, Lambda&& lambda) {
+void parallel(int64_t count, const Lambda& lambda) {
     parallel(count, count, [&](int64_t i, int64_t) { lambda(i); });
 }
+
+// Calls range(context, first, last) over [0, count) in even blocks, `work` elements per item (some tenth of a
+// nanosecond each): few enough that a block is worth handing over, many enough that one taken late holds nobody up.
+using Range = void(void* context, int64_t first, int64_t last);
+void split_range(int64_t count, int64_t work, Range* range, void* context);
 
 }  // namespace efl

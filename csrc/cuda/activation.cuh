@@ -69,28 +69,12 @@ EFL_DEVICE float slope_of(const Activation& f, float saved) {
     }
 }
 
-struct ActivationArgs {
-    const float* x;
-    float* y;
-    Size count, kind;
-    double beta, threshold;
-};
-
-EFL_KERNEL(activation_forward, 256, ActivationArgs) {
+EFL_KERNEL(activation_forward, 256) {
     const Activation f = {int(a.kind), float(a.beta), float(a.threshold)};
     each_position(a.count, [&](int i) { a.y[i] = activated(f, a.x[i]); });
 }
 
-struct ActivationBackArgs {
-    const float* dy;
-    const float* saved;
-    float* dx;
-    Chosen chosen;
-    Size batch, kind;
-    double beta, threshold;
-};
-
-EFL_KERNEL(activation_backward, 256, ActivationBackArgs) {
+EFL_KERNEL(activation_backward, 256) {
     const Activation f = {int(a.kind), float(a.beta), float(a.threshold)};
     each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
         const int at = position_of(a.chosen, i).at;
@@ -98,14 +82,7 @@ EFL_KERNEL(activation_backward, 256, ActivationBackArgs) {
     });
 }
 
-struct EluArgs {
-    const float* x;
-    float* y;
-    Size count;
-    double alpha;
-};
-
-EFL_KERNEL(elu_forward, 256, EluArgs) {
+EFL_KERNEL(elu_forward, 256) {
     const float alpha = float(a.alpha);
     each_position(a.count, [&](int i) {
         const float x = a.x[i];
@@ -113,16 +90,7 @@ EFL_KERNEL(elu_forward, 256, EluArgs) {
     });
 }
 
-struct EluBackArgs {
-    const float* dy;
-    const float* x;
-    float* dx;
-    Chosen chosen;
-    Size batch;
-    double alpha;
-};
-
-EFL_KERNEL(elu_backward, 256, EluBackArgs) {
+EFL_KERNEL(elu_backward, 256) {
     const float alpha = float(a.alpha);
     each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
         const int at = position_of(a.chosen, i).at;
@@ -133,30 +101,14 @@ EFL_KERNEL(elu_backward, 256, EluBackArgs) {
 
 // ---- PReLU: one weight, or one for each channel ------------------------------------------------------------------
 
-struct PreluArgs {
-    const float* x;
-    const float* weight;
-    float* y;
-    Size weights, planes, channels, inner;
-};
-
-EFL_KERNEL(prelu_forward, 256, PreluArgs) {
+EFL_KERNEL(prelu_forward, 256) {
     each_position(a.planes * a.inner, [&](int i) {
         const float slope = a.weight[a.weights == 1 ? 0 : unsigned(i) / unsigned(a.inner) % unsigned(a.channels)];
         a.y[i] = a.x[i] > 0 ? a.x[i] : slope * a.x[i];
     });
 }
 
-struct PreluSignalArgs {
-    const float* dy;
-    const float* x;
-    const float* weight;
-    float* dx;
-    Chosen chosen;
-    Size batch, weights;
-};
-
-EFL_KERNEL(prelu_signal, 256, PreluSignalArgs) {
+EFL_KERNEL(prelu_signal, 256) {
     each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
         const ChosenPosition position = position_of(a.chosen, i);
         const float slope = a.weight[a.weights == 1 ? 0 : position.channel], dy = a.dy[position.at];
@@ -165,14 +117,7 @@ EFL_KERNEL(prelu_signal, 256, PreluSignalArgs) {
 }
 
 // Two launches: sums of planes, 32 threads each, then of those a block a weight.
-struct PreluPlanesArgs {
-    const float* dy;
-    const float* x;
-    float* sums;  // [planes]
-    Size planes, inner;
-};
-
-EFL_KERNEL(prelu_planes, 256, PreluPlanesArgs) {
+EFL_KERNEL(prelu_planes, 256) {
     EFL_SHARED float shared[256];
     const Size plane = thread_of_grid() / 32, first = plane * a.inner;
     const int lane = int(threadIdx.x) % 32, inner = plane < a.planes ? int(a.inner) : 0;
@@ -185,14 +130,7 @@ EFL_KERNEL(prelu_planes, 256, PreluPlanesArgs) {
     if (lane == 0 && plane < a.planes) a.sums[plane] = sum;
 }
 
-struct PreluWeightsArgs {
-    const float* sums;
-    float* dweight;
-    Ids outs;
-    Size batch, channels, weights;
-};
-
-EFL_KERNEL(prelu_weights, 256, PreluWeightsArgs) {
+EFL_KERNEL(prelu_weights, 256) {
     EFL_SHARED float shared[256];
     const int step = a.weights == 1 ? 1 : int(a.channels), count = int(a.batch * a.channels) / step;
     const int first = a.weights == 1 ? 0 : id_at(a.outs, int(blockIdx.x));

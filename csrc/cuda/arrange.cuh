@@ -4,26 +4,14 @@
 #include "places.cuh"
 #include "transpose.cuh"
 
-struct CopyRowsArgs {
-    const float* from;
-    float* to;
-    Size rows, width, from_step, to_step;  // values from one row to the next
-};
-
-EFL_KERNEL(copy_rows, 256, CopyRowsArgs) {
+EFL_KERNEL(copy_rows, 256) {
     each_position(a.rows * a.width, [&](int i) {
         const unsigned row = unsigned(i) / unsigned(a.width), at = unsigned(i) % unsigned(a.width);
-        a.to[row * unsigned(a.to_step) + at] = a.from[row * unsigned(a.from_step) + at];
+        a.to[row * unsigned(a.to_step) + at] = a.source[row * unsigned(a.source_step) + at];
     });
 }
 
 // Planes [planes, height, width] inside larger ones [planes, out_height, out_width].
-struct RoomArgs {
-    const float* from;
-    float* to;
-    Size planes, height, width, top, left, out_height, out_width;
-};
-
 struct Cell {
     int plane, row, col;
 };
@@ -33,47 +21,41 @@ EFL_DEVICE Cell cell_of(int i, Size height, Size width) {
     return {int(line / rows), int(line % rows), int(unsigned(i) % cols)};
 }
 
-EFL_KERNEL(pad_planes, 256, RoomArgs) {
+EFL_KERNEL(pad_planes, 256) {
     const int height = int(a.height), width = int(a.width), top = int(a.top), left = int(a.left);
     each_position(a.planes * a.out_height * a.out_width, [&](int i) {
         const Cell to = cell_of(i, a.out_height, a.out_width);
         const int row = to.row - top, col = to.col - left;
         const bool is_inside = row >= 0 && row < height && col >= 0 && col < width;
-        a.to[i] = is_inside ? a.from[(to.plane * height + row) * width + col] : 0.0f;
+        a.to[i] = is_inside ? a.source[(to.plane * height + row) * width + col] : 0.0f;
     });
 }
 
-EFL_KERNEL(crop_planes, 256, RoomArgs) {
+EFL_KERNEL(crop_planes, 256) {
     const int out_height = int(a.out_height), out_width = int(a.out_width), top = int(a.top), left = int(a.left);
     each_position(a.planes * a.height * a.width, [&](int i) {
         const Cell to = cell_of(i, a.height, a.width);
-        a.to[i] = a.from[(to.plane * out_height + top + to.row) * out_width + left + to.col];
+        a.to[i] = a.source[(to.plane * out_height + top + to.row) * out_width + left + to.col];
     });
 }
 
 // Planes [planes, height, width] whose cells are repeated.
-struct ScalingArgs {
-    const float* from;
-    float* to;
-    Size planes, height, width, scale_h, scale_w;
-};
-
-EFL_KERNEL(upsample_forward, 256, ScalingArgs) {
+EFL_KERNEL(upsample_forward, 256) {
     const int height = int(a.height), width = int(a.width);
     const unsigned scale_h = unsigned(a.scale_h), scale_w = unsigned(a.scale_w);
     each_position(a.planes * a.height * a.width * a.scale_h * a.scale_w, [&](int i) {
         const Cell to = cell_of(i, a.height * a.scale_h, a.width * a.scale_w);
         const int row = int(unsigned(to.row) / scale_h), col = int(unsigned(to.col) / scale_w);
-        a.to[i] = a.from[(to.plane * height + row) * width + col];
+        a.to[i] = a.source[(to.plane * height + row) * width + col];
     });
 }
 
-EFL_KERNEL(upsample_backward, 256, ScalingArgs) {
+EFL_KERNEL(upsample_backward, 256) {
     const int scale_h = int(a.scale_h), scale_w = int(a.scale_w);
     const int height = int(a.height) * scale_h, width = int(a.width) * scale_w;
     each_position(a.planes * a.height * a.width, [&](int i) {
         const Cell to = cell_of(i, a.height, a.width);
-        const float* const from = a.from + (to.plane * height + to.row * scale_h) * width + to.col * scale_w;
+        const float* const from = a.source + (to.plane * height + to.row * scale_h) * width + to.col * scale_w;
         float sum = 0;
         for (int row = 0; row < scale_h; ++row)
             for (int col = 0; col < scale_w; ++col) sum += from[row * width + col];
@@ -82,19 +64,13 @@ EFL_KERNEL(upsample_backward, 256, ScalingArgs) {
 }
 
 // y[b, c, r, :] = x[b, r, c, :].
-struct TransposeArgs {
-    const float* x;
-    float* y;
-    Size batch, rows, cols, inner;
-};
-
-EFL_KERNEL(transpose_values, TILE_THREADS, TransposeArgs) {  // inner: 1
+EFL_KERNEL(transpose_values, TILE_THREADS) {  // inner: 1
     EFL_SHARED Tile shared;
     const int rows = int(a.rows), cols = int(a.cols);
     transpose_tile(rows, cols, a.y, shared, [&](int b, int r, int c) { return a.x[(b * rows + r) * cols + c]; });
 }
 
-EFL_KERNEL(transpose_lines, 256, TransposeArgs) {
+EFL_KERNEL(transpose_lines, 256) {
     const unsigned rows = unsigned(a.rows), cols = unsigned(a.cols), inner = unsigned(a.inner);
     each_position(a.batch * a.rows * a.cols * a.inner, [&](int i) {
         const unsigned line = unsigned(i) / inner, image = line / rows / cols, c = line / rows % cols;
@@ -107,14 +83,7 @@ EFL_KERNEL(transpose_lines, 256, TransposeArgs) {
 // The row that a float names; -1 if it is no whole number in [0, rows).
 EFL_DEVICE int row_of(float id, int rows) { return id >= 0 && id < float(rows) && id == floorf(id) ? int(id) : -1; }
 
-struct EmbeddingArgs {
-    const float* ids;
-    const float* weight;
-    float* y;
-    Size length, rows, features;
-};
-
-EFL_KERNEL(embedding_forward, TILE_THREADS, EmbeddingArgs) {
+EFL_KERNEL(embedding_forward, TILE_THREADS) {
     EFL_SHARED Tile shared;
     const int length = int(a.length), rows = int(a.rows), features = int(a.features);
     transpose_tile(length, features, a.y, shared, [&](int b, int t, int feature) {
@@ -122,14 +91,6 @@ EFL_KERNEL(embedding_forward, TILE_THREADS, EmbeddingArgs) {
         return row < 0 ? NAN : a.weight[row * features + feature];
     });
 }
-
-struct EmbeddingBackArgs {
-    const float* dy;
-    const float* ids;
-    float* dweight;
-    Ids cols;
-    Size positions, length, rows, features, padding;
-};
 
 constexpr int TABLE_ROWS = 8, TABLE_COLS = 32, POSITIONS_AT_ONCE = 1024;  // of a block, and between two barriers
 
@@ -146,7 +107,7 @@ EFL_DEVICE unsigned rows_of_positions(const EmbeddingBackArgs& a, int first, int
 
 // A block takes 8 rows of the table and 32 columns, a thread one value. It passes over all positions, in order: without
 // atomics and without sorting, which pays for tables of some ten thousand rows at most.
-EFL_KERNEL(embedding_backward, 256, EmbeddingBackArgs) {
+EFL_KERNEL(embedding_backward, 256) {
     EFL_SHARED unsigned named[POSITIONS_AT_ONCE / 4];
     const int group = int(threadIdx.x) / TABLE_COLS, lane = int(threadIdx.x) % TABLE_COLS;
     const int block_row = int(blockIdx.x) * TABLE_ROWS, row = block_row + group;

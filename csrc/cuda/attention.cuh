@@ -140,12 +140,6 @@ EFL_DEVICE void by_queries(const Lines& lines, const Tile& own, AttentionMemory<
     }
 }
 
-struct AttentionForwardArgs {
-    const float* qkv;
-    float *y, *shares;  // or null
-    Lines lines;
-};
-
 template <int HELD>
 EFL_DEVICE void forward(const AttentionForwardArgs& a, AttentionMemory<HELD>& memory) {
     const Tile own = tile_of_block(a.lines);
@@ -162,24 +156,17 @@ EFL_DEVICE void forward(const AttentionForwardArgs& a, AttentionMemory<HELD>& me
         if (key >= column.end) softmax.kept[share_at(a.lines, column, key)] = 0;
 }
 
-EFL_KERNEL(attention_forward_short, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionForwardArgs) {
+EFL_KERNEL(attention_forward_short, EFL_RESIDENT(ATTENTION_THREADS, 4)) {
     EFL_SHARED AttentionMemory<OTHERS> memory;
     forward(a, memory);
 }
 
-EFL_KERNEL(attention_forward_long, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionForwardArgs) {
+EFL_KERNEL(attention_forward_long, EFL_RESIDENT(ATTENTION_THREADS, 4)) {
     EFL_SHARED AttentionMemory<4 * OTHERS> memory;
     forward(a, memory);
 }
 
 // ---- back ---------------------------------------------------------------------------------------------------------
-
-struct AttentionBackwardArgs {
-    const float *dy, *qkv, *shares;
-    float* dqkv;
-    float* totals;  // of queries: the sum of shares times the shares' slopes, [images, heads needed, positions]
-    Lines lines;
-};
 
 template <int HELD>
 EFL_DEVICE void queries_back(const AttentionBackwardArgs& a, AttentionMemory<HELD>& memory) {
@@ -191,12 +178,12 @@ EFL_DEVICE void queries_back(const AttentionBackwardArgs& a, AttentionMemory<HEL
     by_queries(a.lines, own, memory, pair, 1.0f, keys, a.dqkv + part_at(a.lines, own, 3, 0), slopes);
 }
 
-EFL_KERNEL(attention_queries_short, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionBackwardArgs) {
+EFL_KERNEL(attention_queries_short, EFL_RESIDENT(ATTENTION_THREADS, 4)) {
     EFL_SHARED AttentionMemory<OTHERS> memory;
     queries_back(a, memory);
 }
 
-EFL_KERNEL(attention_queries_long, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionBackwardArgs) {
+EFL_KERNEL(attention_queries_long, EFL_RESIDENT(ATTENTION_THREADS, 4)) {
     EFL_SHARED AttentionMemory<4 * OTHERS> memory;
     queries_back(a, memory);
 }
@@ -250,7 +237,7 @@ EFL_DEVICE void change(KeyMemory& memory, const float* totals, int from, int to,
     }
 }
 
-EFL_KERNEL(attention_keys, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionBackwardArgs) {
+EFL_KERNEL(attention_keys, EFL_RESIDENT(ATTENTION_THREADS, 4)) {
     EFL_SHARED KeyMemory memory;
     const Tile own = tile_of_block(a.lines);
     const int positions = int(a.lines.positions), begin = a.lines.is_causal ? own.first : 0;

@@ -19,14 +19,6 @@ constexpr int DOWN = ATTENTION_THREADS / ACROSS;  // and columns
 constexpr int SIDES = OTHERS + OWN;               // values of a term in `pairs`
 constexpr int CHANNEL_PITCH = TERMS + 4;          // in `over`: channels of a warp's threads lie in different banks
 
-struct Lines {
-    Ids heads;
-    Size all_heads, size, positions;  // size: channels of a head
-    Size tiles;                       // of a sequence
-    Size is_causal;
-    double scale;  // of scores
-};
-
 struct Stage {
     alignas(16) float values[2][TERMS * SIDES];
     static_assert(EACH * DOWN * CHANNEL_PITCH <= TERMS * SIDES, "channels of `over`");

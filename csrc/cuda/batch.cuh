@@ -6,14 +6,6 @@
 // Ids are checked where they come from the host; others that are out of range read nothing.
 EFL_DEVICE bool is_below(int id, Size count) { return unsigned(id) < unsigned(count); }
 
-struct GatherRowsArgs {
-    const void* src;
-    const int* index;
-    float* out;
-    Size rows, width, count;
-    double scale, shift;
-};
-
 template <class Pixel>
 EFL_DEVICE void gather_rows(const GatherRowsArgs& a) {
     const Pixel* const src = static_cast<const Pixel*>(a.src);
@@ -26,28 +18,14 @@ EFL_DEVICE void gather_rows(const GatherRowsArgs& a) {
     });
 }
 
-EFL_KERNEL(gather_rows_pixels, 256, GatherRowsArgs) { gather_rows<Byte>(a); }
-EFL_KERNEL(gather_rows_floats, 256, GatherRowsArgs) { gather_rows<float>(a); }
+EFL_KERNEL(gather_rows_pixels, 256) { gather_rows<Byte>(a); }
+EFL_KERNEL(gather_rows_floats, 256) { gather_rows<float>(a); }
 
-struct GatherLabelsArgs {
-    const int* src;
-    const int* index;
-    int* out;
-    Size rows, count;
-};
-
-EFL_KERNEL(gather_labels, 256, GatherLabelsArgs) {
+EFL_KERNEL(gather_labels, 256) {
     each_position(a.count, [&](int i) { a.out[i] = is_below(a.index[i], a.rows) ? a.src[a.index[i]] : -1; });
 }
 
-struct TakeChannelsArgs {
-    const float* x;
-    float* out;
-    Chosen chosen;
-    Size batch;
-};
-
-EFL_KERNEL(take_channels, 256, TakeChannelsArgs) {
+EFL_KERNEL(take_channels, 256) {
     each_position(a.batch * a.chosen.channels.count * a.chosen.inner,
                   [&](int i) { a.out[i] = a.x[position_of(a.chosen, i).at]; });
 }

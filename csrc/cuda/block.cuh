@@ -4,11 +4,6 @@
 
 namespace parameters {
 
-struct BlockOf {
-    Ids rows, columns;
-    Size all_columns, inner;
-};
-
 EFL_DEVICE Size size_of(const BlockOf& block) { return block.rows.count * block.columns.count * block.inner; }
 
 // Where the compact value k lies in w.

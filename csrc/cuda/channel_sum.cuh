@@ -4,18 +4,10 @@
 
 namespace linear {
 
-struct ChannelSumArgs {
-    const float* dy;
-    float* out;
-    Ids channels;
-    Size batch, all_channels, inner;
-    Size part;  // values of a channel that a block takes
-};
-
 constexpr int AT_ONCE = 4;  // loads of a thread that are on their way together
 
 // Blocks (x, y): of a chosen channel a part of its values; out [channels, parts].
-EFL_KERNEL(channel_sum_planes, 256, ChannelSumArgs) {
+EFL_KERNEL(channel_sum_planes, 256) {
     EFL_SHARED float shared[256];
     const int inner = int(a.inner), images = 256 / inner, positions = 256 % inner;  // a step's
     const Size first = blockIdx.y * a.part;
@@ -42,7 +34,7 @@ EFL_KERNEL(channel_sum_planes, 256, ChannelSumArgs) {
 }
 
 // dy [batch, channels]: 32 neighbouring channels by 8 examples at a time.
-EFL_KERNEL(channel_sum_columns, 256, ChannelSumArgs) {
+EFL_KERNEL(channel_sum_columns, 256) {
     EFL_SHARED float shared[256];
     const int thread = int(threadIdx.x), column = int(blockIdx.x) * 32 + thread % 32;
     float sum = 0;
@@ -58,13 +50,7 @@ EFL_KERNEL(channel_sum_columns, 256, ChannelSumArgs) {
     a.out[column] = sum;
 }
 
-struct ChannelTotalArgs {
-    const float* parts;  // [channels, count]
-    float* out;
-    Size channels, count;
-};
-
-EFL_KERNEL(channel_sum_total, 256, ChannelTotalArgs) {
+EFL_KERNEL(channel_sum_total, 256) {
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.channels; i += threads_of_grid()) {
         float sum = 0;

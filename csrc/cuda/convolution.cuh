@@ -208,16 +208,16 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, gathered::Shared<T, tru
 }  // namespace convolution
 
 // Registers for 512 threads a processor, 384 of the long tiles. tf32.cuh has more of these.
-#define EFL_CONVOLUTION(name, Tile, blocks)                                                               \
-    EFL_KERNEL(convolution_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WindowArgs) {        \
-        EFL_SHARED gathered::Shared<Tile, false> shared;                                                  \
-        EFL_SHARED convolution::Work work;                                                                \
-        convolution::multiply_window<Tile>(a, shared, work);                                              \
-    }                                                                                                     \
-    EFL_KERNEL(convolution_weight_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WeightArgs) { \
-        EFL_SHARED gathered::Shared<Tile, true> shared;                                                   \
-        EFL_SHARED convolution::Range rows;                                                               \
-        convolution::multiply_for_weight<Tile>(a, shared, rows);                                          \
+#define EFL_CONVOLUTION(name, Tile, blocks)                                      \
+    EFL_KERNEL(convolution_##name, EFL_RESIDENT(Tile::THREADS, blocks)) {        \
+        EFL_SHARED gathered::Shared<Tile, false> shared;                         \
+        EFL_SHARED convolution::Work work;                                       \
+        convolution::multiply_window<Tile>(a, shared, work);                     \
+    }                                                                            \
+    EFL_KERNEL(convolution_weight_##name, EFL_RESIDENT(Tile::THREADS, blocks)) { \
+        EFL_SHARED gathered::Shared<Tile, true> shared;                          \
+        EFL_SHARED convolution::Range rows;                                      \
+        convolution::multiply_for_weight<Tile>(a, shared, rows);                 \
     }
 
 EFL_CONVOLUTION(huge, convolution::Huge, 2)
@@ -227,16 +227,9 @@ EFL_CONVOLUTION(flat, convolution::Flat, 4)
 
 // ---- sums over parts ------------------------------------------------------------------------------------------------
 
-struct SumPartsArgs {
-    const float *parts, *bias;
-    float* target;
-    Ids rows;
-    Size batch, channels, inner, splits;
-};
-
 // target[b, rows[j], :] = the sum of parts [splits, batch, rows, inner] + bias. A block has 32 neighbours;
 // eight threads share the parts of one.
-EFL_KERNEL(convolution_sum_parts, 256, SumPartsArgs) {
+EFL_KERNEL(convolution_sum_parts, 256) {
     EFL_SHARED float sums[8][32];
     const int lane = int(threadIdx.x) % 32, eighth = int(threadIdx.x) / 32;
     const int count = int(a.batch * a.rows.count * a.inner), at = int(blockIdx.x) * 32 + lane;

@@ -31,7 +31,7 @@ EFL_DEVICE void add_taps(const WindowArgs& a, const Work& work, const float* pla
 
 // Forward and dx. column_tiles: of 256 strips. Forward a channel of the target reads one of the source, backward those
 // of its group that are active.
-EFL_KERNEL(convolution_depthwise, EFL_RESIDENT(256, 3), convolution::WindowArgs) {
+EFL_KERNEL(convolution_depthwise, EFL_RESIDENT(256, 3)) {
     using namespace convolution;
     EFL_SHARED Work work;
     int block = int(blockIdx.x);
@@ -95,7 +95,7 @@ EFL_DEVICE int plane_of(const WeightArgs& a, int chosen, int* shared) {
 }  // namespace convolution
 
 // dw of one channel. row_tiles: of TAPS taps; a split takes cells of all images.
-EFL_KERNEL(convolution_depthwise_weight, 256, convolution::WeightArgs) {
+EFL_KERNEL(convolution_depthwise_weight, 256) {
     using namespace convolution;
     EFL_SHARED float shared[TAPS][256];
     EFL_SHARED int counts[256];

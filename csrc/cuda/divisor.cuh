@@ -3,10 +3,6 @@
 #include "portable.cuh"
 
 // n / d = n multiplier >> shift for 0 <= n < 2^31, the two being those of edgefl/kernels/cuda/divisor.py.
-struct Divisor {
-    Size multiplier, shift;
-};
-
 EFL_DEVICE int divided(int n, const Divisor& by) {
     return int((unsigned long long)(unsigned(n)) * unsigned(by.multiplier) >> int(by.shift));
 }

@@ -25,17 +25,8 @@ EFL_DEVICE Words words_of(const Size* state, int node, int example, unsigned blo
 
 constexpr unsigned TILE_BLOCKS = 16, TILE_VALUES = 64;  // a tile's values take word after word of its blocks
 
-struct DropoutArgs {
-    const float* x;
-    const Size* state;
-    float* y;
-    Chosen chosen;
-    Size batch, node, threshold, whole;
-    double scale;
-};
-
 // All values of all channels: a thread takes a block, whose words are of values 16 apart.
-EFL_KERNEL(dropout_all, 256, DropoutArgs) {
+EFL_KERNEL(dropout_all, 256) {
     const unsigned size = unsigned(a.chosen.all * a.chosen.inner), tiles = (size + TILE_VALUES - 1) / TILE_VALUES;
     const unsigned threshold = unsigned(a.threshold), blocks = tiles * TILE_BLOCKS;
     const float scale = float(a.scale);
@@ -53,7 +44,7 @@ EFL_KERNEL(dropout_all, 256, DropoutArgs) {
 }
 
 // Of chosen channels, or of whole planes: each value by itself.
-EFL_KERNEL(dropout_chosen, 256, DropoutArgs) {
+EFL_KERNEL(dropout_chosen, 256) {
     const unsigned threshold = unsigned(a.threshold), inner = unsigned(a.chosen.inner);
     const float scale = float(a.scale);
     each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
@@ -68,8 +59,4 @@ EFL_KERNEL(dropout_chosen, 256, DropoutArgs) {
     });
 }
 
-struct CountStepArgs {
-    Size* state;
-};
-
-EFL_KERNEL(count_step, 1, CountStepArgs) { ++a.state[1]; }
+EFL_KERNEL(count_step, 1) { ++a.state[1]; }

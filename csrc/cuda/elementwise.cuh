@@ -6,20 +6,12 @@
 // `most` and `slope` make the three rectifiers: y = x > 0 ? min(x, most) : slope x, NaN kept; the bit says 0 < x <
 // most. A byte of bits has 8 neighbours of a plane, or what is left of it; so many threads that 8 of them, or all of a
 // smaller plane, have one each. Arrays have so few values that these threads are counted in 32 bits.
-struct RectifyArgs {
-    const float* x;
-    float* y;
-    Byte* bits;  // or null
-    Size planes, inner, threads_each;
-    double slope, most;
-};
-
 EFL_DEVICE float rectified(float x, float slope, float most) {
     if (x > 0) return x < most ? x : most;
     return x <= 0 ? (slope == 0 ? 0.0f : x * slope) : x;  // NaN is neither
 }
 
-EFL_KERNEL(rectify_forward, 256, RectifyArgs) {
+EFL_KERNEL(rectify_forward, 256) {
     EFL_SHARED Byte is_set[256];
     const unsigned each = unsigned(a.threads_each), inner = unsigned(a.inner), bytes = (inner + 7) / 8;
     const unsigned i = blockIdx.x * 256 + threadIdx.x, plane = i / (bytes * each), within = i % (bytes * each);
@@ -40,16 +32,7 @@ EFL_KERNEL(rectify_forward, 256, RectifyArgs) {
     a.bits[i / each] = Byte(byte);
 }
 
-struct RectifyBackArgs {
-    const float* dy;
-    const Byte* bits;
-    float* dx;
-    Chosen chosen;
-    Size batch;
-    double slope;
-};
-
-EFL_KERNEL(rectify_backward, 256, RectifyBackArgs) {
+EFL_KERNEL(rectify_backward, 256) {
     const int all = int(a.chosen.all), bytes = int((a.chosen.inner + 7) / 8);
     const float slope = float(a.slope);
     each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
@@ -60,52 +43,25 @@ EFL_KERNEL(rectify_backward, 256, RectifyBackArgs) {
     });
 }
 
-struct PairArgs {
-    const float* a;
-    const float* b;
-    float* y;
-    Size count;
-};
-
-EFL_KERNEL(add, 256, PairArgs) {
+EFL_KERNEL(add, 256) {
     each_pair(a.a, a.b, a.y, a.count, [](float p, float q) { return p + q; });
 }
 
-EFL_KERNEL(mul, 256, PairArgs) {
+EFL_KERNEL(mul, 256) {
     each_pair(a.a, a.b, a.y, a.count, [](float p, float q) { return p * q; });
 }
 
-struct AddChannelsArgs {
-    float* y;
-    const float* offset;
-    Size planes, channels, inner;
-};
-
-EFL_KERNEL(add_channels, 256, AddChannelsArgs) {
+EFL_KERNEL(add_channels, 256) {
     each_position(a.planes * a.inner,
                   [&](int i) { a.y[i] += a.offset[unsigned(i) / unsigned(a.inner) % unsigned(a.channels)]; });
 }
 
-struct ScaleChannelsArgs {
-    const float* x;
-    const float* scale;
-    float* y;
-    Size planes, inner;
-};
-
-EFL_KERNEL(scale_channels, 256, ScaleChannelsArgs) {
+EFL_KERNEL(scale_channels, 256) {
     each_position(a.planes * a.inner, [&](int i) { a.y[i] = a.scale[unsigned(i) / unsigned(a.inner)] * a.x[i]; });
 }
 
-struct ChannelDotArgs {
-    const float* a;
-    const float* b;
-    float* out;
-    Size planes, inner;
-};
-
 // A plane takes 32 threads: a warp's loads are one cache line, and a layer's planes are enough warps.
-EFL_KERNEL(channel_dot, 256, ChannelDotArgs) {
+EFL_KERNEL(channel_dot, 256) {
     EFL_SHARED float shared[256];
     const Size plane = thread_of_grid() / 32, first = plane * a.inner;
     const int lane = int(threadIdx.x) % 32, inner = plane < a.planes ? int(a.inner) : 0;
@@ -115,29 +71,15 @@ EFL_KERNEL(channel_dot, 256, ChannelDotArgs) {
     if (lane == 0 && plane < a.planes) a.out[plane] = sum;
 }
 
-struct ScalePlacesArgs {
-    const float* x;
-    const float* scale;
-    float* y;
-    Size count, channels, inner;
-};
-
-EFL_KERNEL(scale_places, 256, ScalePlacesArgs) {
+EFL_KERNEL(scale_places, 256) {
     each_position(a.count, [&](int i) {
         const unsigned inner = unsigned(a.inner), image = unsigned(i) / inner / unsigned(a.channels);
         a.y[i] = a.scale[image * inner + unsigned(i) % inner] * a.x[i];
     });
 }
 
-struct PlaceDotArgs {
-    const float* a;
-    const float* b;
-    float* out;
-    Size count, channels, inner;
-};
-
 // A thread a place: neighbours read neighbours.
-EFL_KERNEL(place_dot, 256, PlaceDotArgs) {
+EFL_KERNEL(place_dot, 256) {
     each_position(a.count, [&](int i) {
         const unsigned inner = unsigned(a.inner), image = unsigned(i) / inner;
         const unsigned first = image * unsigned(a.channels) * inner + unsigned(i) % inner;
@@ -148,12 +90,7 @@ EFL_KERNEL(place_dot, 256, PlaceDotArgs) {
     });
 }
 
-struct FillZeroArgs {
-    Byte* x;
-    Size bytes;
-};
-
-EFL_KERNEL(fill_zero, 256, FillZeroArgs) {
+EFL_KERNEL(fill_zero, 256) {
     const Size fours = are_aligned(a.x) ? a.bytes / 16 : 0;
     each_position(fours, [&](int i) { reinterpret_cast<float4*>(a.x)[i] = make_float4(0, 0, 0, 0); });
     const Size rest = a.bytes - 16 * fours;  // may be of 2^31 bytes and more

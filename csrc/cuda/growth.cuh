@@ -6,19 +6,6 @@
 
 namespace growth {
 
-struct KeepLargestArgs {
-    Seen seen;
-    Ranked list;
-    int* filled;
-    int* smallest;  // the bits of a float
-    Size count, capacity;
-    Progress* now;     // or null, at the beginning
-    Progress* looked;  // what one round of all blocks has come to
-    const Cut* cut;    // of that round
-    Ranked kept;       // [count]: what the list shrinks to
-    Size* counted;     // [blocks]
-};
-
 EFL_DEVICE int runs_of(const KeepLargestArgs& a) { return int((a.seen.size + RUN - 1) / RUN); }
 EFL_DEVICE bool has_room(const KeepLargestArgs& a, int filled) { return filled + RUN <= a.capacity; }
 EFL_DEVICE int limit_of(const KeepLargestArgs& a, const Cut& cut) { return a.count > 0 ? cut.bits : INFINITE; }
@@ -30,7 +17,7 @@ EFL_DEVICE Progress progress_of(const KeepLargestArgs& a) {
 }
 
 // What is left, by one block.
-EFL_KERNEL(keep_largest, SELECT_THREADS, KeepLargestArgs) {
+EFL_KERNEL(keep_largest, SELECT_THREADS) {
     EFL_SHARED SelectMemory memory;
     EFL_SHARED Progress told;
     const int runs = runs_of(a), count = int(a.count);
@@ -60,7 +47,7 @@ EFL_DEVICE Part runs_of_block(const KeepLargestArgs& a, const Progress& now) {
     return {now.run + part.first * RUNS_OF_TILE, smaller(now.run + part.last * RUNS_OF_TILE, runs_of(a))};
 }
 
-EFL_KERNEL(growth_count, SELECT_THREADS, KeepLargestArgs) {
+EFL_KERNEL(growth_count, SELECT_THREADS) {
     EFL_SHARED SelectMemory memory;
     const Progress now = progress_of(a);
     const Part part = runs_of_block(a, now);
@@ -72,7 +59,7 @@ EFL_KERNEL(growth_count, SELECT_THREADS, KeepLargestArgs) {
     if (threadIdx.x == 0) a.counted[blockIdx.x] = count;
 }
 
-EFL_KERNEL(growth_append, SELECT_THREADS, KeepLargestArgs) {
+EFL_KERNEL(growth_append, SELECT_THREADS) {
     EFL_SHARED SelectMemory memory;
     const Progress now = progress_of(a);
     const Part part = runs_of_block(a, now);
@@ -89,7 +76,7 @@ EFL_KERNEL(growth_append, SELECT_THREADS, KeepLargestArgs) {
     }
 }
 
-EFL_KERNEL(growth_settle, SELECT_THREADS, KeepLargestArgs) {
+EFL_KERNEL(growth_settle, SELECT_THREADS) {
     const Progress looked = *a.looked;
     const bool is_shrunk = looked.full > 0;
     if (thread_of_grid() == 0) *a.now = is_shrunk ? Progress{looked.run, int(a.count), limit_of(a, *a.cut), 0} : looked;
@@ -103,14 +90,7 @@ EFL_KERNEL(growth_settle, SELECT_THREADS, KeepLargestArgs) {
 
 // ---- the positions of the largest, by one block --------------------------------------------------------------------
 
-struct LargestPlacesArgs {
-    Ranked list;
-    const int* filled;
-    int* found;
-    Size count;
-};
-
-EFL_KERNEL(largest_places, SELECT_THREADS, LargestPlacesArgs) {
+EFL_KERNEL(largest_places, SELECT_THREADS) {
     EFL_SHARED SelectMemory memory;
     keep_largest_of(a.list, *a.filled, int(a.count), {nullptr, a.found}, memory);
 }

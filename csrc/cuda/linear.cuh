@@ -9,17 +9,6 @@ using namespace product;
 
 // out = left * right: blocks (x, y) are tiles of 64 columns and of rows, z a part of the terms. Where there are
 // several parts out holds one product after another, which linear_sum adds.
-struct ProductArgs {
-    const float *left, *right;
-    float* out;
-    const float* bias;   // of columns, or null
-    const float* hyper;  // or null; else out is w, of which `rows` and `placed` take a step of plain SGD
-    Ids rows, terms, columns;
-    Ids placed;  // columns of out
-    Size left_pitch, right_pitch, out_pitch;
-    Size part;  // terms of one
-};
-
 struct Part {
     int row, column, first, last;  // of this block; its terms
 };
@@ -131,46 +120,37 @@ EFL_DEVICE void grad_weight(const ProductArgs& a, ProductMemory<Tile>& memory) {
     put_or_step<Tile>(a, part, summed<Tile>(memory, left, right, part.first, part.last));
 }
 
-EFL_KERNEL(linear_forward_wide, PRODUCT_THREADS, ProductArgs) {
+EFL_KERNEL(linear_forward_wide, PRODUCT_THREADS) {
     EFL_SHARED ProductMemory<WideTile> memory;
     forward(a, memory);
 }
 
-EFL_KERNEL(linear_forward_narrow, PRODUCT_THREADS, ProductArgs) {
+EFL_KERNEL(linear_forward_narrow, PRODUCT_THREADS) {
     EFL_SHARED ProductMemory<NarrowTile> memory;
     forward(a, memory);
 }
 
-EFL_KERNEL(linear_grad_input_wide, PRODUCT_THREADS, ProductArgs) {
+EFL_KERNEL(linear_grad_input_wide, PRODUCT_THREADS) {
     EFL_SHARED ProductMemory<WideTile> memory;
     grad_input(a, memory);
 }
 
-EFL_KERNEL(linear_grad_input_narrow, PRODUCT_THREADS, ProductArgs) {
+EFL_KERNEL(linear_grad_input_narrow, PRODUCT_THREADS) {
     EFL_SHARED ProductMemory<NarrowTile> memory;
     grad_input(a, memory);
 }
 
-EFL_KERNEL(linear_grad_weight_wide, PRODUCT_THREADS, ProductArgs) {
+EFL_KERNEL(linear_grad_weight_wide, PRODUCT_THREADS) {
     EFL_SHARED ProductMemory<WideTile> memory;
     grad_weight(a, memory);
 }
 
-EFL_KERNEL(linear_grad_weight_narrow, PRODUCT_THREADS, ProductArgs) {
+EFL_KERNEL(linear_grad_weight_narrow, PRODUCT_THREADS) {
     EFL_SHARED ProductMemory<NarrowTile> memory;
     grad_weight(a, memory);
 }
 
-struct LinearSumArgs {
-    const float* parts;  // [count, rows, columns]
-    float* out;
-    const float* bias;  // or null
-    Size count, rows;
-    Ids columns;  // of out
-    Size pitch;
-};
-
-EFL_KERNEL(linear_sum, 256, LinearSumArgs) {
+EFL_KERNEL(linear_sum, 256) {
     const int columns = int(a.columns.count);
     const Size values = a.rows * columns;
     EFL_ROLLED

@@ -10,13 +10,6 @@ constexpr int RUN = 16;                  // values between two looks at the room
 constexpr int RUNS_EACH = 4;             // of a thread, together
 constexpr int RUNS_OF_TILE = RUNS_EACH * SELECT_THREADS;
 
-// A part of the gradient, and which of its coordinates exist.
-struct Seen {
-    const unsigned* grad;  // bits of floats
-    const Byte* exists;
-    Size first, size;
-};
-
 // The bits of |value|; NaN is infinite.
 EFL_DEVICE int magnitude_of(unsigned value) { return smaller(int(value & 0x7fffffff), INFINITE); }
 

@@ -6,19 +6,13 @@
 constexpr int LOSS_THREADS = 256;
 
 // Where a kernel's losses go: of one block to the sums, of several to partial ones, which add_losses adds up in order.
-struct Sums {
-    double* loss;
-    Size* correct;     // or null
-    double* partials;  // [blocks, 2]; null: there is one block
-};
-
-EFL_DEVICE void add_to_sums(const Sums& sums, double loss, double correct) {
+EFL_DEVICE void add_to_sums(const LossSums& sums, double loss, double correct) {
     *sums.loss += loss;
     if (sums.correct) *sums.correct += Size(correct);
 }
 
 // What all threads of a block have found. shared [LOSS_THREADS].
-EFL_DEVICE void keep_sums(const Sums& sums, double loss, double correct, double* shared) {
+EFL_DEVICE void keep_sums(const LossSums& sums, double loss, double correct, double* shared) {
     loss = block_sum<LOSS_THREADS>(loss, shared);
     correct = block_sum<LOSS_THREADS>(correct, shared);
     if (threadIdx.x != 0) return;
@@ -27,12 +21,7 @@ EFL_DEVICE void keep_sums(const Sums& sums, double loss, double correct, double*
     sums.partials[2 * blockIdx.x + 1] = correct;
 }
 
-struct AddLossesArgs {
-    Sums sums;
-    Size count;
-};
-
-EFL_KERNEL(add_losses, LOSS_THREADS, AddLossesArgs) {
+EFL_KERNEL(add_losses, LOSS_THREADS) {
     EFL_SHARED double shared[LOSS_THREADS];
     double loss = 0, correct = 0;
     EFL_ROLLED
@@ -40,22 +29,12 @@ EFL_KERNEL(add_losses, LOSS_THREADS, AddLossesArgs) {
         loss += a.sums.partials[2 * i];
         correct += a.sums.partials[2 * i + 1];
     }
-    const Sums sums = {a.sums.loss, a.sums.correct, nullptr};
+    const LossSums sums = {a.sums.loss, a.sums.correct, nullptr};
     keep_sums(sums, loss, correct, shared);
 }
 
 // ---- labels
 // ----------------------------------------------------------------------------------------------------------
-
-struct CrossEntropyArgs {
-    const float* logits;
-    const int* labels;
-    const float* weight;  // null: 1
-    float* dlogits;       // or null
-    Sums sums;
-    Size batch, classes;
-    double own, share;  // of a smoothed label: its own part, and that of each class
-};
 
 EFL_DEVICE bool is_class(const CrossEntropyArgs& a, int label) { return unsigned(label) < unsigned(a.classes); }
 
@@ -177,12 +156,12 @@ EFL_DEVICE void cross_entropy_rows(const CrossEntropyArgs& a, LossShared& shared
     keep_sums(a.sums, loss, correct, shared.sums);
 }
 
-EFL_KERNEL(cross_entropy_narrow, LOSS_THREADS, CrossEntropyArgs) {
+EFL_KERNEL(cross_entropy_narrow, LOSS_THREADS) {
     EFL_SHARED LossShared shared;
     cross_entropy_rows<32>(a, shared);
 }
 
-EFL_KERNEL(cross_entropy_wide, LOSS_THREADS, CrossEntropyArgs) {
+EFL_KERNEL(cross_entropy_wide, LOSS_THREADS) {
     EFL_SHARED LossShared shared;
     cross_entropy_rows<LOSS_THREADS / 2>(a, shared);
 }

@@ -12,7 +12,7 @@ struct Read {
     Affine f;
 };
 
-EFL_KERNEL(norm_forward, 256, ForwardArgs) {
+EFL_KERNEL(norm_forward, 256) {
     EFL_SHARED Pair shared[RUN_THREADS];
     EFL_SHARED Affine found[RUN_THREADS];
     const Part part = part_of(a.runs);
@@ -62,7 +62,7 @@ EFL_DEVICE Pair grads_of(const BackArgs& a, const Part& part) {
     return {sum.dz, sum.dz_xhat};
 }
 
-EFL_KERNEL(norm_backward, 256, BackArgs) {
+EFL_KERNEL(norm_backward, 256) {
     EFL_SHARED Pair shared[RUN_THREADS];
     EFL_SHARED Way ways[RUN_THREADS];
     const Part part = part_of(a.runs);
@@ -83,7 +83,7 @@ EFL_KERNEL(norm_backward, 256, BackArgs) {
 }
 
 // The gradients of outs, of what blocks have left of their pieces.
-EFL_KERNEL(norm_gradients, 256, BackArgs) {
+EFL_KERNEL(norm_gradients, 256) {
     const int run = int(thread_of_grid()), count = int(a.outs.count);
     if (run >= count) return;
     Pair sum = {0, 0};

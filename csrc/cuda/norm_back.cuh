@@ -12,21 +12,6 @@ namespace norms {
 
 // There are three kinds of runs: a channel that was normalised as one; a group of channels, whose weights are by_row;
 // and a channel whose images were normalised by their groups, by_image, of which only sums are wanted.
-struct BackArgs {
-    const float *dy, *x, *weight, *bias, *mean, *inv_std;  // mean, and then bias, may be null
-    float *dx, *dweight, *dbias;                           // dx null: sums alone
-    Ids outs;                                              // of dweight and dbias
-    Runs runs;
-    Size by_row, by_image;
-    Size groups, share, stat_lanes;  // by_image: of an image, channels of each, and lanes of their statistics
-    // Where blocks share a run, a first launch leaves sums, and a second one takes them.
-    Pair* leaves;                  // [pieces][runs], or null
-    const Pair* left;              // the same, or null
-    double per_value, most;        // 1 / n of a run's n values; of a rectifier
-    Size rectifies, width;         // width: of a plane, for windows
-    Divisor by_windows, by_begun;  // those that fit in a row, or begin in it
-};
-
 EFL_DEVICE int statistic_of(const BackArgs& a, const Part& part) { return part.number * int(a.runs.lanes) + part.lane; }
 
 EFL_DEVICE Affine affine_of_parameters(const BackArgs& a, int statistic, int channel) {

@@ -44,7 +44,7 @@ EFL_DEVICE float largest(const Affine& f, const Window& x, float most) {
     return best;
 }
 
-EFL_KERNEL(norm_pooled_forward, 256, ForwardArgs) {
+EFL_KERNEL(norm_pooled_forward, 256) {
     EFL_SHARED Pair shared[RUN_THREADS];
     EFL_SHARED Affine found[RUN_THREADS];
     const Part part = part_of(a.runs);
@@ -135,7 +135,7 @@ EFL_DEVICE void write_window(const BackArgs& a, const Way& way, const SentWindow
     if (corner.right && corner.below) dx[width + 1] = of(3);
 }
 
-EFL_KERNEL(norm_pooled_backward, 256, BackArgs) {
+EFL_KERNEL(norm_pooled_backward, 256) {
     EFL_SHARED Pair shared[RUN_THREADS];
     EFL_SHARED Way ways[RUN_THREADS];
     const Part part = part_of(a.runs);

@@ -7,51 +7,25 @@ namespace parameters {
 // Words of 4 bytes, of any type: moved as they are.
 using Word = unsigned;
 
-struct TakeAxesArgs {
-    const Word* w;
-    Word* values;
-    BlockOf block;
-};
-
-EFL_KERNEL(take_axes, 256, TakeAxesArgs) {
+EFL_KERNEL(take_axes, 256) {
     EFL_ROLLED
     for (Size k = thread_of_grid(); k < size_of(a.block); k += threads_of_grid())
         a.values[k] = a.w[position_of(a.block, int(k))];
 }
 
-struct PutAxesArgs {
-    Word* w;
-    const Word* values;
-    BlockOf block;
-};
-
-EFL_KERNEL(put_axes, 256, PutAxesArgs) {
+EFL_KERNEL(put_axes, 256) {
     EFL_ROLLED
     for (Size k = thread_of_grid(); k < size_of(a.block); k += threads_of_grid())
         a.w[position_of(a.block, int(k))] = a.values[k];
 }
 
-struct TakeFlatArgs {
-    const Word* w;
-    const unsigned* ids;
-    Word* values;
-    Size count;
-};
-
 // Permutes too: the ids may be in any order.
-EFL_KERNEL(take_flat, 256, TakeFlatArgs) {
+EFL_KERNEL(take_flat, 256) {
     EFL_ROLLED
     for (Size k = thread_of_grid(); k < a.count; k += threads_of_grid()) a.values[k] = a.w[a.ids[k]];
 }
 
-struct PutFlatArgs {
-    Word* w;
-    const unsigned* ids;
-    const Word* values;
-    Size count;
-};
-
-EFL_KERNEL(put_flat, 256, PutFlatArgs) {
+EFL_KERNEL(put_flat, 256) {
     EFL_ROLLED
     for (Size k = thread_of_grid(); k < a.count; k += threads_of_grid()) a.w[a.ids[k]] = a.values[k];
 }

@@ -31,12 +31,6 @@ EFL_DEVICE void each_pair(const float* a, const float* b, float* y, Size count, 
     });
 }
 
-// Values of chosen channels of [batch, all channels, inner], image by image.
-struct Chosen {
-    Ids channels;
-    Size all, inner;
-};
-
 struct ChosenPosition {
     int image, channel, within;  // of the value: in its plane
     int at;                      // of the value: among all

@@ -8,11 +8,6 @@
 
 namespace pool {
 
-struct Axis {
-    Size size, result, kernel, stride, padding;
-    Divisor by_stride;
-};
-
 // The cells of a window inside the plane, `first` being where it begins, or the windows of a cell.
 struct Range {
     int first, begin, end;
@@ -34,16 +29,6 @@ EFL_DEVICE int counted(const Axis& axis, const Range& cells, bool with_padding) 
     if (!with_padding) return cells.end - cells.begin;
     return smaller(int(axis.kernel), int(axis.size + axis.padding) - cells.first);
 }
-
-struct PoolArgs {
-    const float* x;
-    float* y;
-    Byte* codes;  // or null
-    Axis vertical, horizontal;
-    Size lanes, count;  // count: results
-    Divisor by_lanes, by_columns, by_rows;
-    Size with_padding;
-};
 
 // A result's position, and its window's cells.
 struct Result {
@@ -92,7 +77,7 @@ EFL_DEVICE bool wins(int cell, float value, const Largest& best) {
     return value == best.value && cell < best.cell;
 }
 
-EFL_KERNEL(maxpool_forward, 256, PoolArgs) {
+EFL_KERNEL(maxpool_forward, 256) {
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
         Largest best = {-1, 0};
@@ -104,7 +89,7 @@ EFL_KERNEL(maxpool_forward, 256, PoolArgs) {
     }
 }
 
-EFL_KERNEL(avgpool_forward, 256, PoolArgs) {
+EFL_KERNEL(avgpool_forward, 256) {
     const bool with_padding = a.with_padding != 0;
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
@@ -118,17 +103,6 @@ EFL_KERNEL(avgpool_forward, 256, PoolArgs) {
 }
 
 // ---- back ---------------------------------------------------------------------------------------------------------
-
-struct PoolBackArgs {
-    const float* dy;
-    const Byte* codes;
-    float* dx;
-    Axis vertical, horizontal;
-    Chosen chosen;
-    Size lanes;
-    Divisor by_lanes;
-    Size with_padding;
-};
 
 // An input's position, and the windows that it is in.
 struct Source {
@@ -157,7 +131,7 @@ EFL_DEVICE float over_windows(const PoolBackArgs& a, const Source& at, const Sha
     return sum;
 }
 
-EFL_KERNEL(maxpool_backward, 256, PoolBackArgs) {
+EFL_KERNEL(maxpool_backward, 256) {
     const int down = int(a.vertical.stride), across = int(a.horizontal.stride), width = int(a.horizontal.kernel);
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count * a.lanes; i += threads_of_grid()) {
@@ -169,7 +143,7 @@ EFL_KERNEL(maxpool_backward, 256, PoolBackArgs) {
     }
 }
 
-EFL_KERNEL(avgpool_backward, 256, PoolBackArgs) {
+EFL_KERNEL(avgpool_backward, 256) {
     const bool with_padding = a.with_padding != 0;
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {

@@ -6,13 +6,6 @@
 
 namespace pool {
 
-// Cells of the planes [b, c] with c among channels, each `rows` x `columns`.
-struct Chosen {
-    Ids channels;
-    Size all_channels, rows, columns, count;
-    Divisor by_channels, by_rows, by_columns;
-};
-
 struct Cell {
     int position, plane, row, column;
 };
@@ -38,21 +31,14 @@ EFL_DEVICE Stretch parts_of_cell(Size cell, Size parts, Size size) {
     return {int(cell * parts / size), int(((cell + 1) * parts + size - 1) / size)};
 }
 
-struct AdaptiveArgs {
-    const float* from;   // x, or dy
-    float* to;           // y, or dx
-    Chosen chosen;       // cells of `to`
-    Size rows, columns;  // of `from`
-};
-
-EFL_KERNEL(adaptive_avgpool_forward, 256, AdaptiveArgs) {
+EFL_KERNEL(adaptive_avgpool_forward, 256) {
     const int width = int(a.columns);
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Cell at = cell_of(a.chosen, int(i));
         const Stretch rows = cells_of_part(at.row, a.chosen.rows, a.rows);
         const Stretch columns = cells_of_part(at.column, a.chosen.columns, a.columns);
-        const float* const x = a.from + at.plane * int(a.rows) * width;
+        const float* const x = a.source + at.plane * int(a.rows) * width;
         float sum = 0;
         EFL_ROLLED
         for (int h = rows.begin; h < rows.end; ++h)
@@ -61,13 +47,13 @@ EFL_KERNEL(adaptive_avgpool_forward, 256, AdaptiveArgs) {
     }
 }
 
-EFL_KERNEL(adaptive_avgpool_backward, 256, AdaptiveArgs) {
+EFL_KERNEL(adaptive_avgpool_backward, 256) {
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Cell at = cell_of(a.chosen, int(i));
         const Stretch rows = parts_of_cell(at.row, a.rows, a.chosen.rows);
         const Stretch columns = parts_of_cell(at.column, a.columns, a.chosen.columns);
-        const float* const dy = a.from + at.plane * int(a.rows * a.columns);
+        const float* const dy = a.source + at.plane * int(a.rows * a.columns);
         float sum = 0;
         EFL_ROLLED
         for (int row = rows.begin; row < rows.end; ++row) {
@@ -85,13 +71,7 @@ EFL_KERNEL(adaptive_avgpool_backward, 256, AdaptiveArgs) {
 
 // ---- whole planes -------------------------------------------------------------------------------------------------
 
-struct MeansArgs {
-    const float* x;
-    float* y;
-    runs::Runs planes;
-};
-
-EFL_KERNEL(plane_means, 256, MeansArgs) {
+EFL_KERNEL(plane_means, 256) {
     using namespace runs;
     EFL_SHARED Pair shared[RUN_THREADS];
     const Part part = part_of(a.planes);

@@ -3,19 +3,20 @@
 // functions but tf32_product.cuh's, no atomics, no dynamic shared memory, so that each result is the same every time
 // and what is tested is what runs.
 //
-// A kernel takes one struct, whose fields have 8 bytes each: pointers, Size or double, in the order in which
-// edgefl/kernels/cuda/<family>.py lists them. Arithmetic is not contracted (-fmad=false): where a product is to be
-// fused with a sum, the kernel says fmaf.
+// A kernel takes one struct, KERNEL_args, whose fields have 8 bytes each: pointers, Size or double. A build makes the
+// structs from rows in edgefl/kernels/cuda/<family>.py (structs.py there says how to read them). Arithmetic is not
+// contracted (-fmad=false): where a product is to be fused with a sum, the kernel says fmaf.
 #pragma once
 
 using Size = long long;  // of fields; inside a kernel extents are int where they fit, which is faster
 using Byte = unsigned char;
+#include "cuda/arguments.cuh"  // generated
 
 #ifdef __CUDACC__
-// EFL_KERNEL(name, most threads of a block, struct of arguments) { body, which reads `a` }
+// EFL_KERNEL(name, most threads of a block) { body, which reads `a` }
 // EFL_RESIDENT(threads, blocks), for its threads: registers for so many blocks at a time on a processor
 #define EFL_RESIDENT(threads, blocks) threads, blocks
-#define EFL_KERNEL(name, threads, Args) extern "C" __global__ void __launch_bounds__(threads) name(const Args a)
+#define EFL_KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads) name(const name##_args a)
 #define EFL_DEVICE static __device__ __forceinline__
 #define EFL_SHARED __shared__  // inside the body of an EFL_KERNEL only; hand pointers on
 #define EFL_UNROLL _Pragma("unroll")
@@ -42,11 +43,6 @@ EFL_DEVICE void read_four(const float* from, float* to) {
 }
 
 // Ids of channels, rows or columns: the i-th of them, of a list or of all.
-struct Ids {
-    const int* list;  // null: all
-    Size count;
-};
-
 EFL_DEVICE int id_at(const Ids& ids, int i) { return ids.list ? ids.list[i] : i; }
 
 // The position of this thread among all of a launch with blocks in a row, and how many there are.

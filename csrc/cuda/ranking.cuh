@@ -8,16 +8,6 @@ namespace growth {
 
 constexpr int MOST_PARTS = SELECT_THREADS;  // blocks: a thread counts for each
 
-struct RankingArgs {
-    Ranked from, to;
-    const int* filled;
-    Size rank;
-    Cut* cuts;        // [launches but the last]: what each has found
-    int* histograms;  // [2, blocks, DIGITS]: of every other launch
-    Size* counted;    // [blocks]
-    Size turn;        // which launch it is
-};
-
 // A block's part of n things.
 struct Part {
     int first, last;
@@ -46,24 +36,24 @@ EFL_DEVICE Cut cut_so_far(const RankingArgs& a, SelectMemory& memory) {
     return cut;
 }
 
-EFL_KERNEL(ranking_digit, SELECT_THREADS, RankingArgs) {
+EFL_KERNEL(ranking_digit, SELECT_THREADS) {
     EFL_SHARED SelectMemory memory;
     const Cut cut = cut_so_far(a, memory);
     const Part part = part_of(*a.filled);
-    count_digits(a.from.magnitudes, part.first, part.last, cut, memory);
+    count_digits(a.source.magnitudes, part.first, part.last, cut, memory);
     barrier();
     if (threadIdx.x >= DIGITS) return;
     int* const counts = a.histograms + (a.turn % 2 * gridDim.x + blockIdx.x) * DIGITS;
     counts[threadIdx.x] = count_of_digit(memory, int(threadIdx.x));
 }
 
-EFL_KERNEL(ranking_count, SELECT_THREADS, RankingArgs) {
+EFL_KERNEL(ranking_count, SELECT_THREADS) {
     EFL_SHARED SelectMemory memory;
     const Cut cut = cut_so_far(a, memory);
     const Part part = part_of(*a.filled);
     Size count = 0;
     for (int i = part.first + int(threadIdx.x); i < part.last; i += SELECT_THREADS)
-        count += compared(a.from.magnitudes[i], cut.bits);
+        count += compared(a.source.magnitudes[i], cut.bits);
     count = scanned(count, memory).all;
     if (threadIdx.x == 0) a.counted[blockIdx.x] = count;
 }
@@ -73,12 +63,12 @@ EFL_DEVICE Size counted_before(const Size* counted, SelectMemory& memory) {
     return scanned(threadIdx.x < blockIdx.x ? counted[threadIdx.x] : 0, memory).all;
 }
 
-EFL_KERNEL(ranking_keep, SELECT_THREADS, RankingArgs) {
+EFL_KERNEL(ranking_keep, SELECT_THREADS) {
     EFL_SHARED SelectMemory memory;
     const Part part = part_of(*a.filled);
     const Size before = counted_before(a.counted, memory);
     barrier();
-    keep(a.from, part.first, part.last, a.cuts[a.turn - 1], before, a.to, memory);
+    keep(a.source, part.first, part.last, a.cuts[a.turn - 1], before, a.to, memory);
 }
 
 }  // namespace growth

@@ -7,26 +7,20 @@
 
 namespace recurrent {
 
-struct StepsArgs {
-    const float* from;
-    float* to;
-    Size batch, channels, steps, passed;  // passed: steps before those that are taken
-};
-
 // [batch, channels, steps] to [steps, batch, channels]
-EFL_KERNEL(to_steps, TILE_THREADS, StepsArgs) {
+EFL_KERNEL(to_steps, TILE_THREADS) {
     EFL_SHARED Tile shared;
     const int batch = int(a.batch), channels = int(a.channels), steps = int(a.steps);
     exchange_tile(
-        channels, steps, shared, [&](int b, int c, int t) { return a.from[(b * channels + c) * steps + t]; },
+        channels, steps, shared, [&](int b, int c, int t) { return a.source[(b * channels + c) * steps + t]; },
         [&](int b, int c, int t, float value) { a.to[(t * batch + b) * channels + c] = value; });
 }
 
-EFL_KERNEL(from_steps, TILE_THREADS, StepsArgs) {
+EFL_KERNEL(from_steps, TILE_THREADS) {
     EFL_SHARED Tile shared;
     const int batch = int(a.batch), channels = int(a.channels), steps = int(a.steps), passed = int(a.passed);
     transpose_tile(steps, channels, a.to, shared,
-                   [&](int b, int t, int c) { return a.from[((passed + t) * batch + b) * channels + c]; });
+                   [&](int b, int t, int c) { return a.source[((passed + t) * batch + b) * channels + c]; });
 }
 
 }  // namespace recurrent

@@ -71,36 +71,6 @@ struct Lstm {
 
 // ---- what both ways of making the steps are given ------------------------------------------------------------------
 
-// [steps, batch, units], of gates so many for each unit; states and start hold one step more than the others.
-struct Extents {
-    Size steps, batch, units;
-};
-
-struct ForwardArgs {
-    float* gates;
-    const float* weight;
-    const float* bias;  // or null
-    float* beside;      // of a GRU hidden, or null; of an LSTM its cells after the first
-    float* start;       // of a GRU null; of an LSTM its cells
-    float* states;
-    Extents extents;
-    Size turn;  // groups of examples of a block, or the step
-};
-
-struct BackwardArgs {
-    const float* dy;
-    float* gates;
-    const float* before;  // states or cells
-    const float* beside;  // as above
-    const float* weight;
-    float* dhidden;      // of a GRU; of an LSTM null: what its products get are the gates' gradients
-    Ids passing;         // units
-    float* carried;      // [batch, units], or null where a thread keeps it
-    const float* marks;  // of units, or null: all pass
-    Extents extents;
-    Size turn;
-};
-
 EFL_DEVICE int position_of(const Extents& extents, int step, int example, int unit) {
     return (step * int(extents.batch) + example) * int(extents.units) + unit;
 }

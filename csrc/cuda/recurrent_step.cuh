@@ -205,32 +205,26 @@ EFL_DEVICE void step_backward(const BackwardArgs& a, StepMemory& memory) {
     put<Cell>(a, slopes, step, example, unit);
 }
 
-EFL_KERNEL(gru_step, EFL_RESIDENT(STEP_THREADS, 2), ForwardArgs) {
+EFL_KERNEL(gru_step, EFL_RESIDENT(STEP_THREADS, 2)) {
     EFL_SHARED StepMemory memory;
     step_forward<Gru>(a, memory);
 }
 
-EFL_KERNEL(lstm_step, EFL_RESIDENT(STEP_THREADS, 2), ForwardArgs) {
+EFL_KERNEL(lstm_step, EFL_RESIDENT(STEP_THREADS, 2)) {
     EFL_SHARED StepMemory memory;
     step_forward<Lstm>(a, memory);
 }
 
-EFL_KERNEL(gru_back_step, EFL_RESIDENT(STEP_THREADS, 2), BackwardArgs) {
+EFL_KERNEL(gru_back_step, EFL_RESIDENT(STEP_THREADS, 2)) {
     EFL_SHARED StepMemory memory;
     step_backward<Gru>(a, memory);
 }
 
-EFL_KERNEL(lstm_back_step, EFL_RESIDENT(STEP_THREADS, 2), BackwardArgs) {
+EFL_KERNEL(lstm_back_step, EFL_RESIDENT(STEP_THREADS, 2)) {
     EFL_SHARED StepMemory memory;
     step_backward<Lstm>(a, memory);
 }
 
-struct MarkArgs {
-    Ids listed;
-    float* marks;
-    Size units;
-};
-
-EFL_KERNEL(mark_units, 256, MarkArgs) { mark(a.listed, int(a.units), a.marks); }  // one block
+EFL_KERNEL(mark_units, 256) { mark(a.listed, int(a.units), a.marks); }  // one block
 
 }  // namespace recurrent

@@ -213,45 +213,45 @@ EFL_DEVICE void through_backward(const BackwardArgs& a, ThroughMemory<THREADS>& 
     }
 }
 
-EFL_KERNEL(gru_through_few, 256, ForwardArgs) {
+EFL_KERNEL(gru_through_few, 256) {
     EFL_SHARED ThroughMemory<256> memory;
     through_forward<Gru>(a, memory);
 }
 
-EFL_KERNEL(gru_through_many, 512, ForwardArgs) {
+EFL_KERNEL(gru_through_many, 512) {
     EFL_SHARED ThroughMemory<512> memory;
     through_forward<Gru>(a, memory);
 }
 
-EFL_KERNEL(lstm_through_few, 256, ForwardArgs) {
+EFL_KERNEL(lstm_through_few, 256) {
     EFL_SHARED ThroughMemory<256> memory;
     through_forward<Lstm>(a, memory);
 }
 
-EFL_KERNEL(lstm_through_many, 512, ForwardArgs) {
+EFL_KERNEL(lstm_through_many, 512) {
     EFL_SHARED ThroughMemory<512> memory;
     through_forward<Lstm>(a, memory);
 }
 
-EFL_KERNEL(gru_back_through_few, 256, BackwardArgs) {
+EFL_KERNEL(gru_back_through_few, 256) {
     EFL_SHARED ThroughMemory<256> memory;
     EFL_SHARED float marks[MOST_UNITS];
     through_backward<Gru>(a, memory, marks);
 }
 
-EFL_KERNEL(gru_back_through_many, 512, BackwardArgs) {
+EFL_KERNEL(gru_back_through_many, 512) {
     EFL_SHARED ThroughMemory<512> memory;
     EFL_SHARED float marks[MOST_UNITS];
     through_backward<Gru>(a, memory, marks);
 }
 
-EFL_KERNEL(lstm_back_through_few, 256, BackwardArgs) {
+EFL_KERNEL(lstm_back_through_few, 256) {
     EFL_SHARED ThroughMemory<256> memory;
     EFL_SHARED float marks[MOST_UNITS];
     through_backward<Lstm>(a, memory, marks);
 }
 
-EFL_KERNEL(lstm_back_through_many, 512, BackwardArgs) {
+EFL_KERNEL(lstm_back_through_many, 512) {
     EFL_SHARED ThroughMemory<512> memory;
     EFL_SHARED float marks[MOST_UNITS];
     through_backward<Lstm>(a, memory, marks);

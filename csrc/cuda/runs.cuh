@@ -10,15 +10,6 @@ constexpr int RUN_BITS = 8, RUN_THREADS = 1 << RUN_BITS;  // of a block
 
 // x is [images, channels, inner, lanes]; a run takes one lane of `rows` planes, `step` planes apart.
 // Channels: size 1, rows of images, a step of `channels`. Groups of an image: rows = size, a step of 1.
-struct Runs {
-    Ids ids;                 // of channels or groups
-    Size images, all, size;  // images with runs of their own, 1 for channels; ids in all; planes from one to the next
-    Size rows, step, inner, lanes;
-    Size beside, team;  // powers of two: of runs side by side in a block, and of threads for each
-    Size pieces;        // blocks that share a run
-    Divisor by_lanes, by_count;
-};
-
 // What a thread has to do with: one run, in a team.
 struct Part {
     bool exists;

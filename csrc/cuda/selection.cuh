@@ -106,10 +106,6 @@ EFL_DEVICE Size compared(int value, int cut) { return Size(value > cut) + (Size(
 // How many of those counted are kept: all that are larger, and of equal ones the first `rank`.
 EFL_DEVICE int kept_of(Size counted, int rank) { return int(counted & 0xffffffff) + smaller(int(counted >> 32), rank); }
 
-struct Ranked {
-    int *magnitudes, *positions;  // magnitudes may be null where they are written
-};
-
 // Writes those of the values [first, last) that are kept to `to`, which may be where they are; `before`: what was
 // counted in front of them.
 EFL_DEVICE void keep(const Ranked& from, int first, int last, const Cut& cut, Size before, const Ranked& to,

@@ -3,23 +3,14 @@
 #pragma once
 #include "portable.cuh"
 
-constexpr int SEVERAL = 16;
-
-// Blocks first[i] to before first[i + 1] are call i's. Behind the last call all are the number of blocks.
-template <class Args>
-struct Several {
-    Size first[SEVERAL + 1];
-    Args of[SEVERAL];
-};
-
 // The call of this block, the thread's position among the call's threads, and how many these are.
 struct Turn {
     int call;
     Size thread, threads;
 };
 
-template <class Args>
-EFL_DEVICE Turn turn_of(const Several<Args>& several) {
+template <class Args, int CALLS>
+EFL_DEVICE Turn turn_of(const Several<Args, CALLS>& several) {
     const Size* const first = several.first;
     int call = 0;
     EFL_ROLLED

@@ -6,18 +6,6 @@
 #include "sparse_positions.cuh"
 #include "sparse_products.cuh"
 
-struct SparseUnpackArgs {
-    const unsigned* structure;
-    const float* values;  // or null, for gradients
-    SparseUnpacked to;
-    Size count, rows, part, parts, blocks, kinds, is_whole;
-    Size header, list_words, runs_at;                 // words
-    Size plane, phase_plane, pitch;                   // of the structure's offsets
-    Size tile_rows, tile_pitch, group_pitch, phases;  // of a tile's
-    Size cut, cuts;                                   // channels of a tile, and tiles of a block
-    Size most;                                        // the last position in a tile that any result may read from
-};
-
 // A list of the structure's: its first slot and run, none at `end` or beyond, and the tile whose weights are wanted.
 struct SparseWalk {
     const unsigned short* list;
@@ -91,7 +79,7 @@ EFL_DEVICE SparseWalk sparse_next(const SparseUnpackArgs& a, const unsigned* lis
 
 // A block of threads unpacks what a cell has of a tile, each list by a thread; behind what it has of the tiles before,
 // which a first pass counts.
-EFL_KERNEL(sparse_conv2d_unpack, 128, SparseUnpackArgs) {
+EFL_KERNEL(sparse_conv2d_unpack, 128) {
     EFL_SHARED int shared[2 * SPARSE_UNPACKERS];
     const int cell = int(blockIdx.x), part = cell / int(a.blocks), block = cell % int(a.blocks);
     const int first_row = part * int(a.part), rows = smaller(int(a.part), int(a.rows) - first_row);

@@ -7,16 +7,6 @@
 #include "sparse_products.cuh"
 #include "sparse_tile.cuh"
 
-struct SparseGradientArgs {
-    SparseImages x, dy;
-    SparseLayer layer;
-    SparseTiling tiling;
-    const SparseEntry* entries;
-    const SparseList* cells;
-    float* gradients;  // [shares, count]
-    Size count;
-};
-
 constexpr int SPARSE_SLOTS = 24, SPARSE_SLOTS_AT_ONCE = 8;  // of a thread
 
 template <int QUADS>
@@ -100,18 +90,18 @@ EFL_DEVICE void sparse_gradient(const SparseGradientArgs& a, float4* positions) 
 }
 
 // Registers for two blocks on a processor: ptxas takes fewer of itself on some, and spills.
-EFL_KERNEL(sparse_gradient_large, EFL_RESIDENT(256, 2), SparseGradientArgs) {
+EFL_KERNEL(sparse_gradient_large, EFL_RESIDENT(256, 2)) {
     EFL_SHARED float4 positions[SPARSE_POSITIONS];
     sparse_gradient<2>(a, positions);
 }
 
-EFL_KERNEL(sparse_gradient_small, EFL_RESIDENT(256, 2), SparseGradientArgs) {
+EFL_KERNEL(sparse_gradient_small, EFL_RESIDENT(256, 2)) {
     EFL_SHARED float4 positions[SPARSE_POSITIONS];
     sparse_gradient<1>(a, positions);
 }
 
 // Windows that are too large for a tile.
-EFL_KERNEL(sparse_gradient_direct, 256, SparseGradientArgs) {
+EFL_KERNEL(sparse_gradient_direct, 256) {
     EFL_SHARED float shared[256];
     const SparseList cell = a.cells[blockIdx.x];
     const int blocks = int(a.layer.blocks * a.layer.cuts), plane = int(a.dy.height * a.dy.width);
@@ -131,14 +121,7 @@ EFL_KERNEL(sparse_gradient_direct, 256, SparseGradientArgs) {
 }
 
 // Of gradients, or of results [batch, channels, inner] with their bias.
-struct SparseSharesArgs {
-    const float* shares;  // [number, count]
-    float* to;
-    const float* bias;  // or null
-    Size number, count, channels, inner;
-};
-
-EFL_KERNEL(sparse_add_shares, 256, SparseSharesArgs) {
+EFL_KERNEL(sparse_add_shares, 256) {
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
         float sum = 0;
         for (Size k = 0; k < a.number; ++k) sum += a.shares[k * a.count + i];

@@ -6,16 +6,6 @@
 #include "sparse_positions.cuh"
 #include "sparse_products.cuh"
 
-struct SparseLinearArgs {
-    const unsigned* structure;
-    const float* values;  // or null, for gradients
-    SparseUnpacked to;
-    Size count, rows, columns, blocks;
-    Size block;        // the most columns that a block can have
-    Size group_pitch;  // positions of a channel in a tile
-    Size turned;       // the kind of structure that is unpacked, others being left alone: 1 transposed, 0 not, 2 any
-};
-
 constexpr int SPARSE_COUNT_BITS = 9, SPARSE_STEP = 8, SPARSE_WIDTH = 512;
 
 EFL_DEVICE bool sparse_is_meant(const SparseLinearArgs& a) {
@@ -71,7 +61,7 @@ EFL_DEVICE int sparse_column(const SparseSegment& s, int slot) {
 }
 
 // A block of threads unpacks a segment, each row by a thread.
-EFL_KERNEL(sparse_linear_unpack, 128, SparseLinearArgs) {
+EFL_KERNEL(sparse_linear_unpack, 128) {
     EFL_SHARED int shared[2 * SPARSE_UNPACKERS];
     if (!sparse_is_meant(a)) return;
     const SparseSegment s = sparse_segment(a, int(blockIdx.x));
@@ -96,7 +86,7 @@ EFL_KERNEL(sparse_linear_unpack, 128, SparseLinearArgs) {
 // A segment's slots are sorted by their columns: some walkers count, each in its rows, and then know where theirs go.
 constexpr int SPARSE_WALKERS = 32;
 
-EFL_KERNEL(sparse_linear_turn, 128, SparseLinearArgs) {
+EFL_KERNEL(sparse_linear_turn, 128) {
     EFL_SHARED int shared[2 * SPARSE_UNPACKERS];
     EFL_SHARED SparseLinearRow rows[SPARSE_UNPACKERS];
     EFL_SHARED int starts[SPARSE_WIDTH];

@@ -27,14 +27,6 @@ struct SparseBlocks {
     int width, number;
 };
 
-// Where a call unpacks to.
-struct SparseUnpacked {
-    SparseEntry* entries;  // [count]
-    SparseList* lists;     // [tiles of channels, rows]: of a row the weights that read a tile
-    SparseList* cells;     // [parts, tiles of channels]: the weights of so many rows that read a tile
-    SparseBlocks* blocks;  // of a Linear layer
-};
-
 constexpr int SPARSE_UNPACKERS = 128;
 constexpr int SPARSE_LONGEST = 65535;  // weights of a list; of a sound structure none is longer
 

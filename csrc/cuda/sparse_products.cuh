@@ -7,15 +7,6 @@
 #include "sparse_positions.cuh"
 #include "sparse_tile.cuh"
 
-struct SparseProductArgs {
-    SparseImages x, y;
-    SparseLayer layer;
-    SparseTiling tiling;
-    const SparseEntry* entries;
-    const SparseList* lists;
-    const float* bias;  // or null
-};
-
 constexpr int SPARSE_LISTS = 512;  // of the rows of a block of threads
 
 EFL_DEVICE float& sparse_part(float4& four, int k) {
@@ -96,19 +87,19 @@ EFL_DEVICE void sparse_product(const SparseProductArgs& a, float4* positions, Sp
     }
 }
 
-EFL_KERNEL(sparse_product_large, 256, SparseProductArgs) {
+EFL_KERNEL(sparse_product_large, 256) {
     EFL_SHARED float4 positions[SPARSE_POSITIONS];
     EFL_SHARED SparseList lists[SPARSE_LISTS];
     sparse_product<8, 2>(a, positions, lists);
 }
 
-EFL_KERNEL(sparse_product_medium, 256, SparseProductArgs) {
+EFL_KERNEL(sparse_product_medium, 256) {
     EFL_SHARED float4 positions[SPARSE_POSITIONS];
     EFL_SHARED SparseList lists[SPARSE_LISTS];
     sparse_product<4, 1>(a, positions, lists);
 }
 
-EFL_KERNEL(sparse_product_small, 256, SparseProductArgs) {
+EFL_KERNEL(sparse_product_small, 256) {
     EFL_SHARED float4 positions[SPARSE_POSITIONS];
     EFL_SHARED SparseList lists[SPARSE_LISTS];
     sparse_product<1, 1>(a, positions, lists);
@@ -133,7 +124,7 @@ EFL_DEVICE float sparse_read(const SparseImages& x, const SparseLayer& layer, in
     return x.data[sparse_image(x, image) + ((channel * height + i) * width + j) * int(x.lanes)];
 }
 
-EFL_KERNEL(sparse_product_direct, 256, SparseProductArgs) {
+EFL_KERNEL(sparse_product_direct, 256) {
     const Size positions = a.layer.down * a.layer.along;
     for (Size i = thread_of_grid(); i < a.layer.batch * a.layer.rows * positions; i += threads_of_grid()) {
         const int row = int(i / positions % a.layer.rows);

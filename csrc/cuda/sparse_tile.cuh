@@ -4,33 +4,6 @@
 #include "portable.cuh"
 #include "sparse_positions.cuh"
 
-// Images [batch, channels, height, width], or `lanes` of them side by side.
-struct SparseImages {
-    const float* data;
-    Size channels, height, width, lanes;
-};
-
-// The layer as one correlation (csrc/core/sparse_convolution.h): rows of results sum over channels of a source.
-struct SparseLayer {
-    Size batch, rows, channels;
-    Size block, blocks;        // channels of a structure's block, and how many blocks there are
-    Size cut, cuts;            // channels of a tile, and how many tiles a block is cut into
-    const SparseBlocks* said;  // null, or the blocks as the structure has them, of `block` channels at most
-    Size down, along;          // positions of a row's results
-    Size step_down, step_along, start_down, start_along;
-    Size phases_down, phases_along;    // of the source
-    Size extent_down, extent_along;    // the largest shifts
-    Size results_down, results_along;  // phases of the results, each a row
-};
-
-// A tile: a rectangle of positions, of `groups` of 4 or 8 images, and their source with its margin.
-struct SparseTiling {
-    Size down, along, groups;
-    Size pitch, group_pitch;  // cells of a row; positions of a cell, which has one for each group
-    Size lanes;               // threads for the positions, 256 / lanes of which take a row each
-    Size tiles_down, tiles_along, tiles_images;
-};
-
 // What the tiles of a block of threads read, one after another.
 struct SparseChannels {
     int first, count;

@@ -41,23 +41,6 @@ EFL_DEVICE float origin_of(const Runs& runs, const Part& part, const float* x) {
     return part.exists && runs.rows * runs.inner > 0 ? x[address_of(runs, part, int(runs.inner)).base] : 0;
 }
 
-struct ForwardArgs {
-    const float *x, *weight, *bias;
-    float *y, *xhat, *mean, *inv_std;   // xhat and mean or null; inv_std null: normalise by the running statistics
-    float *running_mean, *running_var;  // or null
-    Runs runs;
-    Size by_row;  // a run has a channel for each of its rows, or is of one
-    // Where blocks share a run, a first launch leaves sums of d and of d^2, d = x - origin, and a second one takes
-    // them.
-    Pair* leaves;                // [pieces][runs], or null
-    const Pair* left;            // the same, or null
-    float* origins;              // [runs]
-    double per_value, unbiased;  // 1 / n and n / (n - 1) of a run's n values
-    double eps, momentum, most;  // most: of a rectifier
-    Size rectifies, width;       // width: of a plane, for windows
-    Divisor by_windows;          // that fit in a row
-};
-
 EFL_DEVICE float inverse_deviation(double variance, double eps) { return 1.0f / sqrtf(float(variance + eps)); }
 
 // Of a whole run; its first thread keeps what is to be kept.

@@ -2,14 +2,7 @@
 #pragma once
 #include "portable.cuh"
 
-struct NextBatchArgs {
-    int* step;           // how many have been taken
-    const int* batches;  // [steps, size]
-    int* index;          // [size]
-    Size size;
-};
-
-EFL_KERNEL(next_batch, 256, NextBatchArgs) {
+EFL_KERNEL(next_batch, 256) {
     const int* const batch = a.batches + Size(*a.step) * a.size;
     for (Size i = threadIdx.x; i < a.size; i += blockDim.x) a.index[i] = batch[i];
     barrier();

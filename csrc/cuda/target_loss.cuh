@@ -4,16 +4,6 @@
 #include "loss.cuh"
 #include "places.cuh"
 
-struct TargetArgs {
-    const float* y;
-    const float* targets;
-    const float* weight;  // of a binary loss's positive targets, or null for 1
-    float* dy;            // or null
-    Sums sums;
-    Size count, outputs;
-    double delta;
-};
-
 // A loss, and its derivative by y.
 struct Loss {
     float value, slope;
@@ -52,17 +42,17 @@ EFL_DEVICE void sum_losses(const TargetArgs& a, double* shared) {
     keep_sums(a.sums, loss / double(a.outputs), correct, shared);
 }
 
-EFL_KERNEL(binary_cross_entropy, LOSS_THREADS, TargetArgs) {
+EFL_KERNEL(binary_cross_entropy, LOSS_THREADS) {
     EFL_SHARED double shared[LOSS_THREADS];
     sum_losses<Binary>(a, shared);
 }
 
-EFL_KERNEL(squared_error, LOSS_THREADS, TargetArgs) {
+EFL_KERNEL(squared_error, LOSS_THREADS) {
     EFL_SHARED double shared[LOSS_THREADS];
     sum_losses<Squared>(a, shared);
 }
 
-EFL_KERNEL(huber, LOSS_THREADS, TargetArgs) {
+EFL_KERNEL(huber, LOSS_THREADS) {
     EFL_SHARED double shared[LOSS_THREADS];
     sum_losses<Huber>(a, shared);
 }

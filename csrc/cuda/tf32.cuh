@@ -50,10 +50,10 @@ EFL_CONVOLUTION(square_tf32, tf32::Square, 4)
 EFL_CONVOLUTION(flat_tf32, tf32::Flat, 4)
 
 // what: forward, grad_input or grad_weight
-#define EFL_LINEAR(what, size, Tile)                                                           \
-    EFL_KERNEL(linear_##what##_##size##_tf32, product::PRODUCT_THREADS, linear::ProductArgs) { \
-        EFL_SHARED product::ProductMemory<Tile> memory;                                        \
-        linear::what(a, memory);                                                               \
+#define EFL_LINEAR(what, size, Tile)                                      \
+    EFL_KERNEL(linear_##what##_##size##_tf32, product::PRODUCT_THREADS) { \
+        EFL_SHARED product::ProductMemory<Tile> memory;                   \
+        linear::what(a, memory);                                          \
     }
 
 EFL_LINEAR(forward, wide, tf32::WideTile)

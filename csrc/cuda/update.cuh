@@ -11,13 +11,7 @@ using namespace parameters;
 
 // ---- clipping ------------------------------------------------------------------------------------------------------
 
-struct SumSquaresArgs {
-    const float* x;
-    double* sums;  // of each block; with one block, the total that it adds to
-    Size count;
-};
-
-EFL_KERNEL(sum_squares, 256, SumSquaresArgs) {
+EFL_KERNEL(sum_squares, 256) {
     EFL_SHARED double shared[256];
     double sum = 0;
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
@@ -30,14 +24,8 @@ EFL_KERNEL(sum_squares, 256, SumSquaresArgs) {
     else a.sums[blockIdx.x] = sum;
 }
 
-struct AddSquaresArgs {
-    const double* sums;
-    double* total;
-    Size count;
-};
-
 // In one block.
-EFL_KERNEL(add_squares, 256, AddSquaresArgs) {
+EFL_KERNEL(add_squares, 256) {
     EFL_SHARED double shared[256];
     double sum = 0;
     for (Size i = threadIdx.x; i < a.count; i += 256) sum += a.sums[i];
@@ -45,26 +33,12 @@ EFL_KERNEL(add_squares, 256, AddSquaresArgs) {
     if (threadIdx.x == 0) *a.total += sum;
 }
 
-struct ClipScaleArgs {
-    const double* total;
-    double max_norm;
-    float* scale;
-};
-
-EFL_KERNEL(clip_scale, 1, ClipScaleArgs) {
+EFL_KERNEL(clip_scale, 1) {
     const double scale = a.max_norm / (sqrt(*a.total) + 1e-6);
     *a.scale = float(scale > 1 ? 1 : scale);  // NaN stays
 }
 
 // ---- SGD -----------------------------------------------------------------------------------------------------------
-
-// What of a step's gradient is the same for all methods. Arrays but w are compact; scale, centre and linear may be
-// null.
-struct Gradient {
-    float* w;
-    const float *grad, *scale, *centre, *linear;
-    BlockOf block;
-};
 
 struct Terms {
     float scale, decay, pull;
@@ -82,14 +56,7 @@ EFL_DEVICE float gradient(const Gradient& a, const Terms& terms, Size k, float w
     return g;
 }
 
-struct SgdArgs {
-    Gradient gradient;
-    float* velocity;     // or null
-    const float* hyper;  // lr, momentum, decay, pull
-    Size nesterov;
-};
-
-EFL_KERNEL(sgd, 256, Several<SgdArgs>) {
+EFL_KERNEL(sgd, 256) {
     const Turn turn = turn_of(a);
     const SgdArgs& mine = a.of[turn.call];
     const float lr = mine.hyper[0], momentum = mine.hyper[1];
@@ -111,22 +78,7 @@ EFL_KERNEL(sgd, 256, Several<SgdArgs>) {
 
 // ---- Adam ----------------------------------------------------------------------------------------------------------
 
-// As the table's ADAM and ADAM_RATES have them.
-struct AdamSettings {
-    double lr, beta1, beta2, epsilon, weight_decay, decoupled, pull;
-};
-
-struct AdamRates {
-    float mean_share, square_kept, square_share, step, root, epsilon, decay, kept, pull;
-};
-
-struct BeginAdamArgs {
-    const AdamSettings* settings;
-    Size* steps;
-    AdamRates* rates;
-};
-
-EFL_KERNEL(begin_adam, 1, BeginAdamArgs) {
+EFL_KERNEL(begin_adam, 1) {
     const AdamSettings& s = *a.settings;
     const double step = double(++*a.steps);
     AdamRates& rates = *a.rates;
@@ -135,19 +87,13 @@ EFL_KERNEL(begin_adam, 1, BeginAdamArgs) {
     rates.square_share = float(1 - s.beta2);
     rates.step = float(s.lr / (1 - pow(s.beta1, step)));
     rates.root = float(sqrt(1 - pow(s.beta2, step)));
-    rates.epsilon = float(s.epsilon);
+    rates.eps = float(s.eps);
     rates.decay = s.decoupled != 0 ? 0.0f : float(s.weight_decay);
     rates.kept = s.decoupled != 0 ? float(1 - s.lr * s.weight_decay) : 1.0f;
     rates.pull = float(s.pull);
 }
 
-struct AdamArgs {
-    Gradient gradient;
-    float *mean, *square;
-    const AdamRates* rates;
-};
-
-EFL_KERNEL(adam, 256, Several<AdamArgs>) {
+EFL_KERNEL(adam, 256) {
     const Turn turn = turn_of(a);
     const AdamArgs& mine = a.of[turn.call];
     const AdamRates rates = *mine.rates;
@@ -160,7 +106,7 @@ EFL_KERNEL(adam, 256, Several<AdamArgs>) {
         const float square = rates.square_kept * mine.square[k] + rates.square_share * g * g;
         mine.mean[k] = mean;
         mine.square[k] = square;
-        w = before * rates.kept - rates.step * mean / (sqrtf(square) / rates.root + rates.epsilon);
+        w = before * rates.kept - rates.step * mean / (sqrtf(square) / rates.root + rates.eps);
     }
 }
 

@@ -6,11 +6,6 @@
 
 namespace convolution {
 
-// An axis of a convolution; tap_step: taps after which a tap meets the same phase, stride / gcd(stride, dilation).
-struct Extent {
-    Size source, target, kernel, stride, padding, dilation, tap_step;
-};
-
 // Cell c of a phase is cell first_cell + c cell_step of the target. Its tap t, which is tap first_tap + t tap_step of
 // the kernel, reads cell first + c step + t apart of the source.
 struct Axis {
@@ -66,28 +61,6 @@ EFL_DEVICE int taken(int& number, Size count) {
     number /= int(count);
     return digit;
 }
-
-// What the kernels take that go from a source to a target, forward or backward. Weights lie [out, in of a group, taps].
-struct WindowArgs {
-    const float *source, *weight, *bias;
-    float *target, *parts;  // parts: of `splits` parts of the depth, for sum_parts; null: straight to the target
-    Ids rows, depths;       // channels of the target, of the source
-    Size batch, target_channels, source_channels, groups;
-    Extent h, w;
-    Size row_apart, depth_apart;  // of weights
-    Size is_back, phases;         // phases: of both axes
-    Size row_tiles, column_tiles, splits;
-};
-
-// And those of a weight's gradient.
-struct WeightArgs {
-    const float *x, *dy;
-    float* dw;      // or parts [splits, outs, ins, taps]
-    Ids outs, ins;  // ins: of a group
-    Size batch, x_channels, out_channels, groups;
-    Extent h, w;  // source: x, target: y
-    Size row_tiles, column_tiles, splits;
-};
 
 // What a block works on, in its shared memory, where it costs no registers: the axes as its phase has them, its group's
 // channels, and its tile. weights: before the group's, which count for rows backward, for depths forward.

@@ -6,6 +6,7 @@ from .rows import families, functions
 
 PARTS = {
     "linear": ("parameters", "update", "linear", "recurrent", "attention"),
+    "norm": ("norm", "pool"),
     "convolution": ("convolution",),
     "sparse": ("sparse_linear", "sparse_convolution"),
 }

@@ -1,6 +1,6 @@
 // Opens the region of this instruction set around one part of its bodies, EFL_PART.
-#include "isa.h"
 #if defined(__x86_64__)
+#include "isa.h"
 #include <immintrin.h>
 EFL_TARGET_BEGIN("avx2,fma,f16c,bmi2,popcnt")
 namespace efl::avx2 {

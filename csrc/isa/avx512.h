@@ -1,6 +1,6 @@
 // Opens the region of this instruction set around one part of its bodies, EFL_PART.
-#include "isa.h"
 #if defined(__x86_64__)
+#include "isa.h"
 #include <immintrin.h>
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // _mm512_undefined_ps inside GCC 12's own intrinsics

@@ -1,6 +1,6 @@
 // What the bodies of an instruction set share. Included inside the namespace of that instruction set, after its vectors
-// (csrc/simd). Everything here is static: nothing of an instruction set may be shared with another. No part needs all
-// of this file.
+// (csrc/simd). No part needs all of this file. The products are declared here and compiled once for an instruction set
+// (products.h). Nothing may be shared with another instruction set: its namespace is its own.
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"

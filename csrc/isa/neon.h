@@ -1,7 +1,7 @@
 // Opens the region of this instruction set around one part of its bodies, EFL_PART. Every 64-bit ARM has these
 // instructions.
-#include "isa.h"
 #if defined(__aarch64__)
+#include "isa.h"
 #include <arm_neon.h>
 namespace efl::neon {
 #include "../simd/neon.h"

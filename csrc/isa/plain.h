@@ -3,6 +3,7 @@
 
 #include "micro.h"
 
+#include "../micro/rectifier.inl.h"
 #include "../kernels/batch.inl.h"
 #include "../kernels/lanes.inl.h"
 #include "../kernels/elementwise.inl.h"
@@ -14,21 +15,6 @@
 #include "../kernels/mask.inl.h"
 #include "../kernels/narrow.inl.h"
 #include "../kernels/growth.inl.h"
-#include "../kernels/norm/statistics.inl.h"
-#include "../kernels/norm/features.inl.h"
-#include "../kernels/norm/plain.inl.h"
-#include "../kernels/norm/relu.inl.h"
-#include "../kernels/norm/relu_eval.inl.h"
-#include "../kernels/norm/lanes.inl.h"
-#include "../kernels/norm/places.inl.h"
-#include "../kernels/pool/window.inl.h"
-#include "../kernels/pool/strip.inl.h"
-#include "../kernels/pool/max_strips.inl.h"
-#include "../kernels/pool/max.inl.h"
-#include "../kernels/pool/max_lanes.inl.h"
-#include "../kernels/pool/average_strips.inl.h"
-#include "../kernels/pool/average.inl.h"
-#include "../kernels/pool/adaptive.inl.h"
 
 void install_plain(Table& table);
 void install_plain(Table& table) {

@@ -110,7 +110,7 @@ static inline void activate_run(const F& f, const float* x, int64_t n, float* y)
 template <class F>
 static inline void activate(const F& f, const float* x, int64_t count, float* y) {
     const Runs runs(1, count, true);
-    split(runs.count, runs.length * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
+    split(runs.count, runs.length * ACTIVATION_WORK, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) activate_run(f, x + runs.at(i), runs.size(i), y + runs.at(i));
     });
 }
@@ -140,7 +140,7 @@ static inline void slopes(const F& f, const float* dy, const float* saved, int64
     const bool all = !channels_needed.ids;
     const int64_t needed = count_of(channels_needed, channels);
     const Runs runs(batch * channels, inner, all);
-    split(all ? runs.count : batch * needed, runs.length * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
+    split(all ? runs.count : batch * needed, runs.length * ACTIVATION_WORK, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t run = all ? i : i / needed * channels + id_of(channels_needed, i % needed);
             slope_run(f, dy + runs.at(run), saved + runs.at(run), runs.size(run), dx + runs.at(run));
@@ -180,7 +180,7 @@ static void prelu_run(float slope, const float* x, int64_t n, float* y) {
 
 // Of values without pixels, each channel with a slope of its own.
 static void prelu_features(const float* x, const float* weight, int64_t batch, int64_t channels, float* y) {
-    split(batch, channels, [&](int64_t first, int64_t last) {
+    split(batch, channels, [=](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b)
             for (int64_t c = 0; c < channels; c += W) {
                 const ChannelVector vector{c, int(least(W, channels - c))};
@@ -198,7 +198,7 @@ static efl_status prelu_forward_f32(const float* x, const float* weight, efl_int
     }
     const Slopes slopes{weight, weights};
     const Runs runs(batch * channels, inner, weights == 1);
-    split(runs.count, runs.length, [&](int64_t first, int64_t last) {
+    split(runs.count, runs.length, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
             prelu_run(slopes.of(i % channels), x + runs.at(i), runs.size(i), y + runs.at(i));
     });
@@ -265,7 +265,7 @@ static double prelu_total(const float* dy, const float* x, int64_t count) {
 
 static void prelu_grad_weight(const float* dy, const float* x, int64_t weights, int64_t batch, int64_t channels,
                               int64_t inner, efl_index outs, float* dweight) {
-    split(count_of(outs, weights), batch * inner, [&](int64_t first, int64_t last) {
+    split(count_of(outs, weights), batch * inner, [=](int64_t first, int64_t last) {
         for (int64_t j = first; j < last; ++j) {
             double total = 0;
             for (int64_t b = 0, c = id_of(outs, j); b < batch && weights > 1; ++b)
@@ -287,7 +287,7 @@ static efl_status prelu_backward_f32(const float* dy, const float* x, const floa
     const int64_t needed = count_of(channels_needed, channels);
     const bool merges = weights == 1 && !channels_needed.ids;
     const Runs runs(batch * channels, inner, merges);
-    split(merges ? runs.count : batch * needed, runs.length, [&](int64_t first, int64_t last) {
+    split(merges ? runs.count : batch * needed, runs.length, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t c = merges ? 0 : id_of(channels_needed, i % needed),
                           run = merges ? i : i / needed * channels + c, at = runs.at(run);

@@ -4,7 +4,7 @@
 // Rows of `length` floats between two arrays, each with a stride of its own.
 static void copy_rows(const float* from, int64_t from_stride, int64_t rows, int64_t length, float* to,
                       int64_t to_stride) {
-    split(rows, length, [&](int64_t first, int64_t last) {
+    split(rows, length, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
             memcpy(to + i * to_stride, from + i * from_stride, size_t(length) * sizeof(float));
     });
@@ -24,7 +24,7 @@ static efl_status get_channels_f32(const float* y, efl_int64 batch, efl_int64 al
 
 static efl_status pad_planes_f32(const efl_room* room, const float* x, float* y) {
     const efl_room& r = *room;
-    split(r.planes, r.out_height * r.out_width, [&](int64_t first, int64_t last) {
+    split(r.planes, r.out_height * r.out_width, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             float* const to = y + i * r.out_height * r.out_width;
             memset(to, 0, size_t(r.out_height * r.out_width) * sizeof(float));
@@ -38,7 +38,7 @@ static efl_status pad_planes_f32(const efl_room* room, const float* x, float* y)
 
 static efl_status crop_planes_f32(const efl_room* room, const float* y, float* x) {
     const efl_room& r = *room;
-    split(r.planes, r.height * r.width, [&](int64_t first, int64_t last) {
+    split(r.planes, r.height * r.width, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
             for (int64_t h = 0; h < r.height; ++h)
                 memcpy(x + (i * r.height + h) * r.width, y + (i * r.out_height + r.top + h) * r.out_width + r.left,
@@ -81,7 +81,7 @@ static void sum_blocks(const float* from, int64_t rows, int64_t n, int64_t scale
 static efl_status upsample_forward_f32(const efl_scaling* scaling, const float* x, float* y) {
     const efl_scaling& s = *scaling;
     const int64_t width = s.width * s.scale_w;
-    split(s.planes * s.height, width * s.scale_h, [&](int64_t first, int64_t last) {
+    split(s.planes * s.height, width * s.scale_h, [=](int64_t first, int64_t last) {
         for (int64_t row = first; row < last; ++row) {
             const float* const from = x + row * s.width;
             float* const to = y + row * s.scale_h * width;
@@ -95,7 +95,7 @@ static efl_status upsample_forward_f32(const efl_scaling* scaling, const float* 
 static efl_status upsample_backward_f32(const efl_scaling* scaling, const float* dy, float* dx) {
     const efl_scaling& s = *scaling;
     const int64_t width = s.width * s.scale_w;
-    split(s.planes * s.height, width * s.scale_h, [&](int64_t first, int64_t last) {
+    split(s.planes * s.height, width * s.scale_h, [=](int64_t first, int64_t last) {
         for (int64_t row = first; row < last; ++row)
             sum_blocks(dy + row * s.scale_h * width, s.scale_h, s.width, s.scale_w, dx + row * s.width);
     });
@@ -135,7 +135,7 @@ static int64_t vectors_of(int64_t n) { return (n + W - 1) / W; }
 static efl_status transpose_f32(const float* x, efl_int64 batch, efl_int64 rows, efl_int64 cols, efl_int64 inner,
                                 float* y) {
     const int64_t size = rows * cols * inner, blocks = vectors_of(rows);
-    split(batch * blocks, W * cols * inner, [&](int64_t first, int64_t last) {
+    split(batch * blocks, W * cols * inner, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t r = i % blocks * W, end = least(r + W, rows);
             const float* const from = x + i / blocks * size;
@@ -154,7 +154,7 @@ static efl_status transpose_f32(const float* x, efl_int64 batch, efl_int64 rows,
 static efl_status embedding_forward_f32(const float* ids, efl_int64 batch, efl_int64 length, const float* weight,
                                         efl_int64, efl_int64 features, float* y) {
     const int64_t blocks = vectors_of(length);
-    split(batch * blocks, W * features, [&](int64_t first, int64_t last) {
+    split(batch * blocks, W * features, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t b = i / blocks, t = i % blocks * W;
             const auto row = [&](int64_t k) { return weight + int64_t(ids[b * length + k]) * features; };
@@ -187,10 +187,10 @@ static efl_status embedding_backward_f32(const float* dy, const float* ids, efl_
                                          efl_int64 length, efl_int64 rows, efl_int32 padding, efl_index cols,
                                          float* dweight) {
     const int64_t width = count_of(cols, features);
-    split(rows, width, [&](int64_t first, int64_t last) {
+    split(rows, width, [=](int64_t first, int64_t last) {
         memset(dweight + first * width, 0, size_t((last - first) * width) * sizeof(float));
     });
-    split(vectors_of(width), batch * length * W, [&](int64_t first, int64_t last) {
+    split(vectors_of(width), batch * length * W, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
             for (int64_t b = 0; b < batch; ++b)
                 embedding_image(dy + b * features * length, ids + b * length, length, cols, i * W,

@@ -3,7 +3,7 @@
 template <class Source>
 static void gather_rows(const Source* src, int64_t width, const int32_t* ids, int64_t count, float scale, float shift,
                         float* dst) {
-    split(count, width, [&](int64_t first, int64_t last) {
+    split(count, width, [=](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b) {
             const Source* row = src + ids[b] * width;
             float* out = dst + b * width;
@@ -41,7 +41,7 @@ static void take_of_example(const float* x, int64_t taken, int64_t inner, efl_in
 static efl_status take_channels_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index ids,
                                     float* y) {
     const int64_t taken = count_of(ids, channels);
-    split(batch, taken * inner, [&](int64_t first, int64_t last) {
+    split(batch, taken * inner, [=](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b)
             take_of_example(x + b * channels * inner, taken, inner, ids, y + b * taken * inner);
     });

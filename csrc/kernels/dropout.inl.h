@@ -81,7 +81,7 @@ static efl_status dropout_f32(const efl_dropout* d, const float* x, const efl_in
     const int64_t size = d->channels * d->inner, needed = count_of(channels_needed, d->channels);
     if (!d->whole && !channels_needed.ids) {
         const int64_t segment = 16 * TILE_VALUES, segments = (size + segment - 1) / segment;
-        split(d->batch * segments, segment * DROPOUT_WORK, [&](int64_t first, int64_t last) {
+        split(d->batch * segments, segment * DROPOUT_WORK, [=](int64_t first, int64_t last) {
             for (int64_t i = first; i < last; ++i) {
                 const int64_t b = i / segments, from = i % segments * segment;
                 Kept(d, state, b).run(x + b * size, from, least(size, from + segment), y + b * size);
@@ -89,7 +89,7 @@ static efl_status dropout_f32(const efl_dropout* d, const float* x, const efl_in
         });
         return EFL_OK;
     }
-    split(d->batch, needed * d->inner * DROPOUT_WORK, [&](int64_t first, int64_t last) {
+    split(d->batch, needed * d->inner * DROPOUT_WORK, [=](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b) {
             Kept kept(d, state, b);
             for (int64_t j = 0; j < needed; ++j) {

@@ -16,21 +16,7 @@ struct Runs {
     inline int64_t byte_at(int64_t i) const { return i * ((length + 7) / 8); }
 };
 
-// What a rectifier computes of a vector: y of x, and dx of dy where the bits say x > 0; passed: dx from x itself.
-struct ReLU {
-    inline vf value(vf x) const { return max(x, zero()); }
-    inline vf passed(vf dy, vf x) const { return keep_positive(dy, x); }
-    inline unsigned bits(vf x) const { return positive_bits(x); }
-    inline vf grad(vf dy, unsigned on) const { return keep_bits(dy, on); }
-};
-
-// Its backward pass is ReLU's: the bits say where the slope is 1.
-struct ReLU6 {
-    inline vf value(vf x) const { return at_most(max(x, zero()), 6.0f); }
-    inline vf passed(vf dy, vf x) const { return keep_positive(keep_positive(dy, x), sub(set1(6.0f), x)); }
-    inline unsigned bits(vf x) const { return positive_bits(x) & positive_bits(sub(set1(6.0f), x)); }
-};
-
+// A rectifier as in micro/rectifier.inl.h.
 struct LeakyReLU {
     vf slope;
 
@@ -42,6 +28,7 @@ struct LeakyReLU {
 template <class Rectifier>
 static inline unsigned rectify_block(Rectifier f, const float* x, float* y) {
     unsigned bits = 0;
+    EFL_UNROLL
     for (int k = 0; k < bit_block; k += W) {
         const vf v = load(x + k);
         bits |= f.bits(v) << k;
@@ -82,7 +69,7 @@ static inline void rectify_plane(Rectifier f, const float* x, int64_t n, float* 
 template <class Rectifier>
 static efl_status rectify(Rectifier f, const float* x, int64_t planes, int64_t inner, float* y, uint8_t* bits) {
     const Runs runs(planes, inner, !bits || inner % 8 == 0);
-    split(runs.count, runs.length, [&](int64_t first, int64_t last) {
+    split(runs.count, runs.length, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t at = runs.at(i);
             rectify_plane(f, x + at, runs.size(i), y + at, bits ? bits + runs.byte_at(i) : nullptr);
@@ -96,6 +83,7 @@ static inline void rectify_plane_backward(Rectifier f, const float* dy, const ui
     int64_t i = 0;
     for (; i + bit_block <= n; i += bit_block) {
         const unsigned b = unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8;
+        EFL_UNROLL
         for (int k = 0; k < bit_block; k += W) store(dx + i + k, f.grad(load(dy + i + k), b >> k & ((1u << W) - 1u)));
     }
     const int rest = int(n - i);
@@ -114,7 +102,7 @@ static efl_status rectify_backward(Rectifier f, const float* dy, const uint8_t* 
     const bool all = !channels_needed.ids;
     const int64_t needed = count_of(channels_needed, channels);
     const Runs runs(batch * channels, inner, all && inner % 8 == 0);
-    split(all ? runs.count : batch * needed, runs.length, [&](int64_t first, int64_t last) {
+    split(all ? runs.count : batch * needed, runs.length, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t run = all ? i : i / needed * channels + id_of(channels_needed, i % needed);
             rectify_plane_backward(f, dy + runs.at(run), bits + runs.byte_at(run), runs.size(run), dx + runs.at(run));
@@ -147,14 +135,14 @@ static efl_status leaky_relu_backward_f32(const float* dy, const efl_uint8* bits
 }
 
 static efl_status add_f32(const float* a, const float* b, efl_int64 count, float* y) {
-    split(count, 1, [&](int64_t first, int64_t last) {
+    split(count, 1, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) y[i] = a[i] + b[i];
     });
     return EFL_OK;
 }
 
 static efl_status mul_f32(const float* a, const float* b, efl_int64 count, float* y) {
-    split(count, 1, [&](int64_t first, int64_t last) {
+    split(count, 1, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) y[i] = a[i] * b[i];
     });
     return EFL_OK;
@@ -162,23 +150,27 @@ static efl_status mul_f32(const float* a, const float* b, efl_int64 count, float
 
 static efl_status add_channels_f32(const float* offset, efl_int64 batch, efl_int64 channels, efl_int64 inner,
                                    float* y) {
-    split(batch * channels, inner, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i)
-            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] += offset[i % channels];
+    split(batch * channels, inner, [=](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            const float added = offset[i % channels];
+            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] += added;
+        }
     });
     return EFL_OK;
 }
 
 static efl_status scale_channels_f32(const float* x, const float* scale, efl_int64 planes, efl_int64 inner, float* y) {
-    split(planes, inner, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i)
-            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] = scale[i] * x[i * inner + k];
+    split(planes, inner, [=](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            const float factor = scale[i];
+            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] = factor * x[i * inner + k];
+        }
     });
     return EFL_OK;
 }
 
 static efl_status channel_dot_f32(const float* a, const float* b, efl_int64 planes, efl_int64 inner, float* out) {
-    split(planes, inner, [&](int64_t first, int64_t last) {
+    split(planes, inner, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             double ignored = 0, total = 0;
             plane_sums(a + i * inner, b + i * inner, inner, &ignored, &total);
@@ -190,7 +182,7 @@ static efl_status channel_dot_f32(const float* a, const float* b, efl_int64 plan
 
 static efl_status scale_places_f32(const float* x, const float* scale, efl_int64 batch, efl_int64 channels,
                                    efl_int64 inner, float* y) {
-    split(batch * channels, inner, [&](int64_t first, int64_t last) {
+    split(batch * channels, inner, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const float* const of_image = scale + i / channels * inner;
             for (int64_t k = 0; k < inner; ++k) y[i * inner + k] = of_image[k] * x[i * inner + k];
@@ -201,7 +193,7 @@ static efl_status scale_places_f32(const float* x, const float* scale, efl_int64
 
 static efl_status place_dot_f32(const float* a, const float* b, efl_int64 batch, efl_int64 channels, efl_int64 inner,
                                 float* out) {
-    split(batch, channels * inner, [&](int64_t first, int64_t last) {
+    split(batch, channels * inner, [=](int64_t first, int64_t last) {
         for (int64_t i = first * inner; i < last * inner; ++i) out[i] = 0;
         for (int64_t i = first * channels; i < last * channels; ++i) {
             float* const of_image = out + i / channels * inner;

@@ -33,7 +33,7 @@ static void turn_apart(const float* y, int64_t inner, int64_t first, int64_t las
 template <class Body>
 static void each_lanes(int64_t batch, int64_t inner, int64_t lanes, const Body& body) {
     for (int64_t at = 0; at < batch * inner; at += lanes * inner)
-        split(inner, lanes, [&](int64_t first, int64_t last) { body(at, first, last); });
+        split(inner, lanes, [=](int64_t first, int64_t last) { body(at, first, last); });
 }
 
 static efl_status to_lanes_f32(const float* x, efl_int64 batch, efl_int64 inner, efl_int64 lanes, float* y) {

@@ -67,8 +67,9 @@ static inline void sum_rows(int64_t batch, int64_t width, double* loss, efl_int6
     RowLoss found[ROWS_AT_ONCE];
     for (int64_t from = 0; from < batch; from += ROWS_AT_ONCE) {
         const int64_t rows = least(ROWS_AT_ONCE, batch - from);
-        split(rows, width + ROW_COST, [&](int64_t first, int64_t last) {
-            for (int64_t i = first; i < last; ++i) found[i] = of(from + i);
+        RowLoss* const to = found;
+        split(rows, width + ROW_COST, [=](int64_t first, int64_t last) {
+            for (int64_t i = first; i < last; ++i) to[i] = of(from + i);
         });
         for (int64_t i = 0; i < rows; ++i) {
             *loss += found[i].loss;

@@ -38,7 +38,7 @@ template <class Element, class Segment>
 static void walk(const Block& block, Element&& element, Segment&& segment) {
     const bool scattered = block.scattered();
     const int64_t taken = block.col_count();
-    split(block.row_count(), taken * block.inner, [&](int64_t first, int64_t last) {
+    split(block.row_count(), taken * block.inner, [=](int64_t first, int64_t last) {
         for (int64_t r = first; r < last; ++r) {
             if (!scattered) {
                 each_segment(block, r, segment);
@@ -99,7 +99,7 @@ static uint32_t largest_of(const efl_uint32* positions, int64_t count) {
 // help.
 static efl_status permute_f32(const float* values, const efl_uint32* order, efl_int64 count, float* permuted) {
     if (count && largest_of(order, count) >= count) return EFL_BAD_INDEX;
-    split(count, 8, [&](int64_t first, int64_t last) {
+    split(count, 8, [=](int64_t first, int64_t last) {
         int64_t i = first;
         for (; i + 8 <= last; i += 8) {
             EFL_UNROLL

@@ -2,7 +2,7 @@
 // their states in a first cache and the weight in a second one, so threads meet at the end only.
 
 static efl_status to_steps_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 steps, float* y) {
-    split(batch, channels * steps, [&](int64_t first, int64_t last) {
+    split(batch, channels * steps, [=](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b)
             transpose(x + b * channels * steps, steps, channels, steps, y + b * channels, batch * channels);
     });
@@ -12,7 +12,7 @@ static efl_status to_steps_f32(const float* x, efl_int64 batch, efl_int64 channe
 static efl_status from_steps_f32(const float* y, efl_int64 passed, efl_int64 batch, efl_int64 channels, efl_int64 steps,
                                  float* x) {
     y += passed * batch * channels;
-    split(batch, channels * steps, [&](int64_t first, int64_t last) {
+    split(batch, channels * steps, [=](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b)
             transpose(y + b * channels, batch * channels, steps, channels, x + b * channels * steps, steps);
     });

@@ -29,7 +29,7 @@ struct Bits {
 
     // Bit i: whether byte i is not 0. Returns how many are not.
     int64_t fill(const efl_uint8* bytes, int64_t count) const {
-        split(count / 64, 16, [&](int64_t first, int64_t last) {
+        split(count / 64, 16, [=, this](int64_t first, int64_t last) {
             for (int64_t i = first; i < last; ++i) words[i] = ones_of_bytes(bytes + 64 * i);
         });
         efl_uint8 rest[64] = {};

@@ -42,7 +42,7 @@ static inline void write_compact(float* to, const double* totals, unsigned membe
 // body(vectors in ascending order) for all channels, by threads; `work` of a channel.
 template <class Body>
 static void each_channel_vector(int64_t channels, int64_t work, Body&& body) {
-    split((channels + W - 1) / W, work * W, [&](int64_t begin, int64_t end) {
+    split((channels + W - 1) / W, work * W, [=](int64_t begin, int64_t end) {
         body([&](const auto& visit) {
             for (int64_t w = begin; w < end; ++w) visit(ChannelVector{w * W, int(least(W, channels - w * W))});
         });

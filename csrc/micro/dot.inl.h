@@ -1,6 +1,6 @@
 // The inner-product microkernel: every pair of a few left and a few right rows, lanes over the terms of the sum.
 // The linear forward pass (both operands are contiguous along the sum) and the weight gradient of convolutions with few
-// channels (lanes over pixels) are made of it.
+// channels (lanes over pixels) are made of it. The function is in dot_body.inl.h.
 
 constexpr int MAX_LEFT = REGISTERS < 32 || !READS_IN_FMA ? 4 : 6;
 constexpr int MAX_RIGHT = 6;
@@ -22,78 +22,8 @@ struct Dots {
     int64_t runs = 1, left_step = 0, right_step = 0;
 };
 
-// Run i, added to acc. Its rows are found anew, as x86 has no registers for them beside the next run's.
-template <int LEFT, int RIGHT>
-__attribute__((always_inline)) static inline void add_run(const Dots& d, int64_t i, vf (&acc)[LEFT][RIGHT]) {
-    const float* left[LEFT];
-    const float* right[RIGHT];
-    EFL_UNROLL
-    for (int m = 0; m < LEFT; ++m) left[m] = held(d.left[m] + i * d.left_step);
-    EFL_UNROLL
-    for (int k = 0; k < RIGHT; ++k) right[k] = held(d.right[k] + i * d.right_step);
-    EFL_PRAGMA(GCC unroll 2)
-    for (int64_t n = 0; n < d.vectors; ++n) {
-        const int64_t off = d.off[n];
-        if (LEFT >= RIGHT) {  // keep the shorter operand in registers
-            vf x[RIGHT];
-            EFL_UNROLL
-            for (int k = 0; k < RIGHT; ++k) x[k] = load(right[k] + off);
-            EFL_UNROLL
-            for (int m = 0; m < LEFT; ++m) {
-                const vf w = load(left[m] + n * W);
-                EFL_UNROLL
-                for (int k = 0; k < RIGHT; ++k) acc[m][k] = fma(w, x[k], acc[m][k]);
-            }
-        } else {
-            vf w[LEFT];
-            EFL_UNROLL
-            for (int m = 0; m < LEFT; ++m) w[m] = load(left[m] + n * W);
-            EFL_UNROLL
-            for (int k = 0; k < RIGHT; ++k) {
-                const vf x = load(right[k] + off);
-                EFL_UNROLL
-                for (int m = 0; m < LEFT; ++m) acc[m][k] = fma(w[m], x, acc[m][k]);
-            }
-        }
-    }
-    if (d.tail == 0) return;
-    EFL_UNROLL
-    for (int m = 0; m < LEFT; ++m) {
-        const vf w = load_n(left[m] + d.vectors * W, int(d.tail));
-        EFL_UNROLL
-        for (int k = 0; k < RIGHT; ++k) acc[m][k] = fma(w, load_n(right[k] + d.vectors * W, int(d.tail)), acc[m][k]);
-    }
-}
-
-// A function of its own, whose registers are all for the tile.
-template <int LEFT, int RIGHT>
-__attribute__((noinline)) static void dots(const Dots& d) {
-    vf acc[LEFT][RIGHT];
-    EFL_UNROLL
-    for (int m = 0; m < LEFT; ++m) {
-        EFL_UNROLL
-        for (int k = 0; k < RIGHT; ++k) acc[m][k] = d.add ? d.sums[m * RIGHT + k] : zero();
-    }
-    for (int64_t i = 0; i < d.runs; ++i) add_run(d, i, acc);
-    EFL_UNROLL
-    for (int m = 0; m < LEFT; ++m) {
-        EFL_UNROLL
-        for (int k = 0; k < RIGHT; ++k) d.sums[m * RIGHT + k] = acc[m][k];
-    }
-}
-
-template <int LEFT, int RIGHT>
-static void dots_right(const Dots& d, int64_t right) {
-    if (right == RIGHT) return dots<LEFT, RIGHT>(d);
-    if constexpr (RIGHT > 1) dots_right<LEFT, RIGHT - 1>(d, right);
-}
-
-// 1 to LEFT left rows with 1 to rights_of(left) right rows.
-template <int LEFT = MAX_LEFT>
-static void dot_products(const Dots& d, int64_t left, int64_t right) {
-    if (left == LEFT) return dots_right<LEFT, rights_of(LEFT)>(d, right);
-    if constexpr (LEFT > 1) dot_products<LEFT - 1>(d, left, right);
-}
+// 1 to MAX_LEFT left rows with 1 to rights_of(left) right rows.
+void dot_products(const Dots& d, int64_t left, int64_t right);
 
 // out[i] = the sum of the lanes of vectors[i].
 static void sum_lanes(const vf* vectors, int64_t count, float* out) {

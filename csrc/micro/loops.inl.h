@@ -18,15 +18,18 @@ private:
         : total(total_), count(count_), least_size(least_size_), larger(total_ - count_ * least_size_) {}
 };
 
-// body(first, last) over [0, count) in even blocks, `work` elements per item (some tenth of a nanosecond each): few
-// enough that a block is worth handing over, many enough that one taken late holds nobody up. Items must be
-// independent, so that the result does not depend on the blocks.
+// body(first, last) over [0, count) in even blocks; split_range says in how many. Items must be independent, so that
+// the result does not depend on the blocks. The body is compiled once, and works on its own copy of what it captures:
+// what it captures by value stays in registers.
 template <class Body>
-static void split(int64_t count, int64_t work, Body&& body) {
-    const int64_t grain = 8192, worth = work >= grain ? count : count * (work > 0 ? work : 1) / grain;
-    const Parts blocks = Parts::into(count, threads() == 1 ? 1 : least(least(count, worth), 2 * threads()));
-    if (blocks.count < 2) return body(int64_t(0), count);
-    parallel(blocks.count, [&](int64_t i) { body(blocks.first(i), blocks.first(i) + blocks.size(i)); });
+static void split(int64_t count, int64_t work, const Body& body) {
+    split_range(
+        count, work,
+        [](void* context, int64_t first, int64_t last) {
+            const Body own = *static_cast<const Body*>(context);
+            own(first, last);
+        },
+        const_cast<void*>(static_cast<const void*>(&body)));
 }
 
 constexpr int64_t THREAD_MACS = 1 << 18;  // less work than this (about 5 us) is done by the caller
@@ -43,12 +46,11 @@ static int64_t threads_for(int64_t blocks) { return least(blocks, threads()); }
 // task(i, thread) for i in [0, count), on at most `most` threads, or on the caller where the work is small.
 template <class Task>
 static void each_block(int64_t count, int64_t macs, int64_t most, const Task& task) {
-    parallel(count, macs >= THREAD_MACS ? most : 1, [&](int64_t i, int64_t thread) { task(i, thread); });
+    parallel(count, macs >= THREAD_MACS ? most : 1, task);
 }
 
 // task(i) for i in [0, count), on the caller where the work is small.
 template <class Task>
 static void each_block(int64_t count, int64_t macs, const Task& task) {
-    if (macs >= THREAD_MACS) return parallel(count, [&](int64_t i) { task(i); });
-    for (int64_t i = 0; i < count; ++i) task(i);
+    each_block(count, macs, count, [&](int64_t i, int64_t) { task(i); });
 }

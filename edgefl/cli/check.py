@@ -24,7 +24,7 @@ from edgefl.study.data_check import ColumnUnits, Counts, DataCheck, PlannedTrain
 USED = (
     "--model", "--method", "--partition", "--clients", "--fewest", "--label", "--group", "--time", "--drop", "--axes",
     "--image-size", "--missing", "--standardise", "--loss", "--lr", "--batch", "--epochs", "--per-round", "--seed",
-    "--split", "--train-share", "--validation-share",
+    "--split", "--train", "--train-share", "--validation-share",
 )  # fmt: skip
 SHOWN = 12  # largest number of columns, classes or groups that the page lists
 

@@ -11,6 +11,7 @@ from edgefl.cli.access_error import sentence
 from edgefl.cli.client_options import add_arguments as add_arguments
 from edgefl.cli.energy_messages import told_meter
 from edgefl.cli.log_writer import say
+from edgefl.deployment.device.base_store import FOLDER, BaseStore
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
@@ -21,9 +22,10 @@ from edgefl.deployment.device.reconnection import delay_s
 from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.deployment.device.run_query import RunInquiry
-from edgefl.errors import DataError, EdgeflError, RequestError
+from edgefl.errors import DataError, EdgeflError, GraphError, RequestError
 from edgefl.experiment.client_dataset import client_of, read_partition
 from edgefl.learning.learner import MakeLearner
+from edgefl.models.graph import Model, model_files
 from edgefl.protocol.trust.keys import read_key
 from edgefl.protocol.trust.tls import device_context
 from edgefl.protocol.wire.printable import printable
@@ -42,6 +44,7 @@ def run(options: argparse.Namespace) -> int:
     except (DataError, OSError) as error:
         raise RequestError(sentence(error)) from error
     profile, make = _profile(options), _learner(options)
+    base = _base(options)
     if options.max_memory is not None:
         give_back()
     world = _world(options.max_seconds)._replace(meter=told_meter(options.measure_energy, say))
@@ -51,6 +54,8 @@ def run(options: argparse.Namespace) -> int:
         return take_part(options, profile, data, world)
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
     directory = StateDirectory(options.state)
+    if base is not None:
+        BaseStore(directory.path / FOLDER).keep_model(base.params)
     if options.insecure:
         say(Alert(_warning(server, options.key is not None, context is not None)))
 
@@ -66,6 +71,18 @@ def run(options: argparse.Namespace) -> int:
         raise
     _over(directory, state, run, reason, options.keep_runs)
     return 0
+
+
+def _base(options: argparse.Namespace) -> Model | None:
+    """Return the model that lies on the device, or None. Raises RequestError if its file is not a model of edgefl."""
+    if options.base is None:
+        return None
+    if options.flower is not None:
+        raise RequestError(f"--base {options.base} with --flower; expected --server, as envelopes have whole models")
+    try:
+        return model_files.load(options.base)
+    except (GraphError, OSError) as error:
+        raise RequestError(sentence(error)) from error
 
 
 def _learner(options: argparse.Namespace) -> MakeLearner | None:

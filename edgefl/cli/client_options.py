@@ -16,7 +16,9 @@ LEARNERS = ("native", "torch")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add all options, in groups."""
-    _add_server_and_samples(parser.add_argument_group("server and samples"))
+    where = parser.add_argument_group("server and samples")
+    _add_server_and_samples(where)
+    _add_base(where)
     _add_limits(parser.add_argument_group("limits of the device"))
     _add_training(parser.add_argument_group("training"))
     _add_durations(parser.add_argument_group("durations"))
@@ -56,6 +58,17 @@ def _add_server_and_samples(parser: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="id that the device is registered under. The option --key needs an id. (default: the id that `edgefl "
         "partition` wrote into --data, or else any free id)",
+    )
+
+
+def _add_base(parser: argparse._ArgumentGroup) -> None:
+    """Add the model that lies on the device."""
+    parser.add_argument(
+        "--base",
+        type=Path,
+        metavar="FILE.safetensors",
+        help="model file on the device, as `edgefl convert` writes it. The device does not download frozen "
+        "parameters of a run that are in the file. (default: the device downloads frozen parameters once)",
     )
 
 

@@ -74,7 +74,10 @@ HELP = {  # command -> its help
         ),
     ),
     "keys": CommandHelp(("edgefl keys keys --clients 4 --host localhost,127.0.0.1",)),
-    "convert": CommandHelp(("edgefl convert model.py:net --input 3,32,32 -o net.safetensors",)),
+    "convert": CommandHelp((
+            "edgefl convert model.py:net --input 3,32,32 -o net.safetensors",
+            "edgefl convert net.onnx -o net.safetensors",
+        )),
     "export": CommandHelp(("edgefl export first model.onnx --method fedavg", "edgefl export state mine.safetensors")),
     "predict": CommandHelp(("edgefl predict model.safetensors inputs.npy --labels",)),
     "inspect": CommandHelp(("edgefl inspect model.safetensors --keep 1,.5,.2",)),

@@ -27,7 +27,7 @@ COMMANDS = {  # name, which is also the name of its module in edgefl/cli/ -> wha
     "agent": "keep a device in service: the device joins one run after another while its conditions hold",
     "partition": "write the samples of every client into a file of its own",
     "keys": "make the keys of devices, and certificates",
-    "convert": "write a torch module of your own, with its weights, into a file for --model",
+    "convert": "write a torch module of your own or an ONNX model, with its weights, into a file for --model",
     "export": "write the trained model of a run, or of a device, into a file",
     "predict": "compute the outputs of a model for inputs",
     "inspect": "describe a model file: operations, neurons, memory and time of a training step",

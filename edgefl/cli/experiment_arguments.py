@@ -79,6 +79,12 @@ ROUND_SECONDS_HELP = (
     "throughput that the device has measured. The option needs the method fedspu-cached and `edgefl serve`. (default: "
     "no limit)"
 )
+TRAIN_HELP = (
+    "trained part of the model, as patterns over names of parameters that are separated by commas (for example: "
+    "blocks.11.*,*.bias). The words head, biases, norms and last:K stand for usual parts, and a pattern that begins "
+    "with - takes away. All other parameters are frozen: no step moves them, and no message of a round carries them. "
+    "(default: all parameters that the model does not freeze)"
+)
 DATA_HELP = f"name of a data set, or samples of your own. They may be {FILES}."
 PRESET_HELP = (
     "settings of a publication: paper for FedSPU, code for the code released with FedSPU, fedumf for FedUmf, "
@@ -168,6 +174,7 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument(
         "--model", metavar="NAME|FILE", help=f"model: {model} (default: a model that suits the data's shape)"
     )
+    training.add_argument("--train", metavar="PATTERNS", help=TRAIN_HELP)
     tiers = (
         f"shares of neurons that clients train, above 0 and at most 1, one for each capacity tier {_default('keep')}"
     )

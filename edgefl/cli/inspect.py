@@ -12,7 +12,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from edgefl.cli.experiment_arguments import LOSS_HELP, shares
+from edgefl.cli.experiment_arguments import LOSS_HELP, TRAIN_HELP, shares
 from edgefl.cli.memory_table import size
 from edgefl.cli.step_time import time_steps
 from edgefl.cli.working import working
@@ -22,6 +22,7 @@ from edgefl.learning.losses import Loss
 from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.neurons.model_spec import ModelSpec, groups_of, result_axes
+from edgefl.models.neurons.trained_part import with_trained
 from edgefl.study import tables
 from edgefl.system import machine_load
 
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE,...",
         help="shares of the neurons that are trained (default: 1,.5)",
     )
+    parser.add_argument("--train", default="", metavar="PATTERNS", help=TRAIN_HELP)
     parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP} (default: %(default)s)")
 
 
@@ -52,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
         raise RequestError(f"{options.model}: no such file; expected a model that convert or export wrote")
     try:
         model = model_file.read(options.model)
+        model = model._replace(graph=with_trained(model.graph, options.train))
         loss = Loss.parse(options.loss)
         trainings = [
             TrainingConfiguration("", model.graph, options.batch, keep=keep, loss=loss) for keep in options.keep

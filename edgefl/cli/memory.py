@@ -37,6 +37,7 @@ from edgefl.learning.memory.training_setup import PARTIAL, Method
 from edgefl.models.graph import Graph, model_files
 from edgefl.models.graph.architectures import EXAMPLES, build
 from edgefl.models.graph.cuts import after
+from edgefl.models.neurons.trained_part import with_trained
 from edgefl.study.memory_meter import METERS, NATIVE, measure
 from edgefl.study.picture import check_picture
 
@@ -110,6 +111,7 @@ def _answer(options: argparse.Namespace) -> int:
 
 def _training(options: argparse.Namespace) -> TrainingConfiguration:
     graph, name = _graph(options)
+    graph = with_trained(graph, options.train)
     method: Method = options.method or ("sparse" if options.density else "fedspu")
     if options.density and method != "sparse":
         raise ValueError(f"--density with --method {method}; expected sparse")

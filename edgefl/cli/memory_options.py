@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from edgefl.cli.backend_option import add_backend
-from edgefl.cli.experiment_arguments import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HELP, shares
+from edgefl.cli.experiment_arguments import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HELP, TRAIN_HELP, shares
 from edgefl.cli.size_arguments import extents, size
 from edgefl.learning.memory import ACCOUNTS, METHODS
 from edgefl.learning.memory.board_specs import BOARDS
@@ -41,6 +41,7 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--method", choices=METHODS, metavar="NAME", help=way)
     keep = "shares of the neurons that are trained (default: .2,.4,.6,.8,1, or 1 for a method that trains all neurons)"
     training.add_argument("--keep", type=shares, metavar="SHARE,...", help=keep)
+    training.add_argument("--train", default="", metavar="PATTERNS", help=TRAIN_HELP)
     cut = "name of a tensor of the graph before which nothing is trained. Only the account exact has a cut."
     training.add_argument("--cut", default="", metavar="NAME", help=cut)
     density = "densities of an ERK mask, above 0 and at most 1. The option implies --method sparse."

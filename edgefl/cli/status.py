@@ -16,6 +16,7 @@ from edgefl.cli.devices import add_how, check_served, devices_text, follow
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.wire.printable import printable
 from edgefl.server import run_history
+from edgefl.server.array_files import frozen_bytes
 from edgefl.server.endpoint import read_endpoint
 from edgefl.server.run_view import RunView
 from edgefl.study import progress_display
@@ -80,6 +81,7 @@ def examine(path: Path) -> dict[str, Any]:
         ),
         "measured_joules": measured(log_records),
         "socket_bytes": traffic[-1].sent + traffic[-1].received if traffic else 0,
+        "frozen_bytes": frozen_bytes(path),
         "last_evaluation": evaluated[-1] if evaluated else None,
     }
 
@@ -107,6 +109,8 @@ def describe(found: dict[str, Any]) -> str:
         f"replies       {outcomes}",
         f"payload       {payload:.2f} MB; through the sockets, evaluations and models included, {wire:.2f} MB",
     ]
+    if found["frozen_bytes"]:
+        lines.append(f"frozen part   {found['frozen_bytes'] / 1e6:.3g} MB, which each device fetches once")
     if found["measured_joules"]:
         lines.append(f"energy        {words(found['measured_joules'])}, measured by the devices while they trained")
     if found["excluded"] or found["clipped"]:

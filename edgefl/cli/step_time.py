@@ -18,6 +18,7 @@ from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.losses import Loss, Targets
 from edgefl.learning.memory import TrainingConfiguration
 from edgefl.models.graph import Model
+from edgefl.models.graph.input_ids import with_ids
 
 BUDGET_S = 0.3  # time in seconds for one way of training
 STEPS, FEWEST = 4, 3  # number of steps in one call, and smallest number of calls
@@ -63,8 +64,7 @@ def _call(model: Model, training: TrainingConfiguration) -> Callable[[], object]
     learner, graph, batch = GraphLearner(model), model.graph, training.batch
     draw = np.random.default_rng(1)
     x = draw.standard_normal((batch, *graph.input_shape), np.float32)
-    if graph.vocabulary is not None:
-        x = draw.integers(0, graph.vocabulary, x.shape).astype(np.float32)
+    x = with_ids(graph, x)
     samples = Samples(x, _targets(training.loss, draw, batch, graph.output_shape[0]), loss=training.loss)
     batches = Listed([np.arange(batch, dtype=np.int32)] * STEPS, Keyed(1))
     options = FitOptions(training.neurons)

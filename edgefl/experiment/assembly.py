@@ -36,6 +36,7 @@ from edgefl.methods import Algorithm
 from edgefl.models.graph import Graph, Model, architectures
 from edgefl.models.graph.operations import Sigmoid
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.trained_part import with_trained
 
 OF_LOGITS = ("cross-entropy", "bce")
 MODEL_OF_SHAPE: dict[Shape, str] = {  # other shapes have models that follow them (graph/default_models.py)
@@ -145,6 +146,7 @@ def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Los
         graph = model.graph
         check_fits(graph, experiment.data, data, outputs, loss.has_labels, experiment.axes)
     loss.check_outputs(outputs)
+    graph = with_trained(graph, experiment.train)
     if isinstance(graph.nodes[-1].op, Sigmoid) and loss.name in OF_LOGITS:
         warnings.warn(
             f"the model ends in Sigmoid, and loss={loss} takes logits and applies the sigmoid itself: outputs from 0 "
@@ -224,7 +226,7 @@ def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds
         count = len(task.spec.params)
         raise ValueError(
             f"all {count} parameters of the model are frozen; expected at least one trained parameter, as by "
-            "requires_grad_(True) on the last layer of a torch module"
+            '--train head (train="head"), or by requires_grad_(True) on the last layer of a torch module'
         )
     for name, method in methods.items():
         try:
@@ -258,7 +260,7 @@ def built_in(experiment: Experiment, classes: int) -> Graph | None:
     shape of an example is known from the data files only. Raises ValueError or GraphError if there is no such model.
     """
     shape = shape_of(experiment.data)
-    return None if shape is None else _built_in(experiment, shape, classes)
+    return None if shape is None else with_trained(_built_in(experiment, shape, classes), experiment.train)
 
 
 def _built_in(experiment: Experiment, input_shape: Shape, classes: int, vocabulary: int | None = None) -> Graph:

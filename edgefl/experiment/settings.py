@@ -28,6 +28,7 @@ from edgefl.methods.aggregation import AggregationRule
 from edgefl.methods.method_label import Variant
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
+from edgefl.models.neurons.trained_part import patterns
 from edgefl.protocol.codec import FORMATS
 
 SHARED = (
@@ -42,7 +43,7 @@ UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
     ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
     ("missing", ""), ("split", "random"), ("devices", ""), ("deadline_s", 0.0), ("standardise", False),
-    ("evaluate_first", False),
+    ("evaluate_first", False), ("train", ""),
 )  # fmt: skip
 STORED: dict[str, str] = {"aggregation": "fold", "partition_test": "deal_test"}  # run.json keeps former names
 FORMER = {before: now for now, before in STORED.items()}
@@ -126,9 +127,7 @@ class Experiment:
     lr: float = 0.05
     seed: int = 1
     seeds: int = 1  # number of runs of every method, with seed, seed + 1, ...
-    partition_test: bool = (
-        False  # clients test on their part of the published test part, which is partitioned like the training part
-    )
+    partition_test: bool = False  # whether clients test on parts of the published test part, like the training part
     train_share: float = 0.7
     validation_share: float = 0.1
     values: str = "float32"
@@ -144,9 +143,7 @@ class Experiment:
     tune: Grid = ()  # options that validation data of the first seed choose for each method (study/tuning.py)
     tune_rounds: int = 0  # rounds of each trial of the tuning. 0: `rounds`
     tuned: Choices = ()  # chosen values of tuned options, which tuned.json has and not run.json (tuned_values.py)
-    max_examples: int | None = (
-        None  # most training samples of a client that count in the mean, with None as in `aggregation_settings`
-    )
+    max_examples: int | None = None  # most samples of a client that count in the mean, as in `aggregation_settings`
     label: str = ""  # this and the next six fields: how a user's own file is read (data/column_choice.py)
     group: str = ""
     time: str = ""
@@ -161,6 +158,7 @@ class Experiment:
     devices: str = ""
     deadline_s: float = 0.0  # seconds of virtual time after which a round is closed. 0: a round waits for everybody
     evaluate_first: bool = False  # whether models are evaluated after round 1, too
+    train: str = ""  # trained part of the model, as patterns (neurons/trained_part.py). Empty: as the model says
 
     def __post_init__(self) -> None:
         _check(len(self.methods) > 0, "methods", self.methods, "at least one method")
@@ -185,8 +183,8 @@ class Experiment:
         _check(
             self.max_examples is None or self.max_examples >= 1, "max_examples", self.max_examples, "max_examples >= 1"
         )
-        if self.loss:
-            Loss.parse(self.loss)
+        Loss.parse(self.loss) if self.loss else None
+        patterns(self.train) if self.train else ()
         if self.devices:
             fleet_of(self.devices).assigned(self.clients)
         is_limit = 0 <= self.deadline_s < math.inf

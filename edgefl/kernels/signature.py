@@ -98,6 +98,7 @@ class Signature:
     packs     True if native kernels may take packing memory for the operation
     c         the parameters of the C function, or None if the C ABI does not have the operation
     contract  what edgefl.h says of the C function, where that is more than the meaning
+    cuda      the fields of the struct of the CUDA kernel, if its launch follows from the row (cuda/row_launches.py)
     """
 
     name: str
@@ -107,6 +108,7 @@ class Signature:
     packs: bool = False
     c: InC | None = None
     contract: str = ""
+    cuda: str = ""
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:

@@ -654,6 +654,7 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "y[:, c] += offset[c]",
             c=InC("offset B C inner y"),
             contract="y[b, c, :] += offset[c].",
+            cuda="y offset planes channels inner",
         ),
         Signature(
             "scale_channels",
@@ -661,6 +662,7 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "y[b, c] = scale[b, c] x[b, c]",
             c=InC("x scale planes=B*C inner y"),
             contract="y = scale[plane] x[plane, :]. y may alias x.",
+            cuda="x scale y planes inner",
         ),
         Signature(
             "channel_dot",
@@ -674,12 +676,14 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "x[B,C,*] scale[B,*] y[B,C,*]!x",
             "y[b, c] = scale[b] x[b, c], a number for each place",
             c=InC("x scale B C inner y"),
+            cuda="x scale y count channels inner",
         ),
         Signature(
             "place_dot",
             "a[B,C,*] b[B,C,*] out[B,*]!",
             "out[b] = sum over c of a[b, c] b[b, c]",
             c=InC("a b B C inner out"),
+            cuda="a b out count channels inner",
         ),
         Signature(
             "fill_zero",
@@ -698,6 +702,7 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
                 "y = f(x). kind: 0 sigmoid, 1 tanh, 2 silu, 3 gelu, 4 gelu by tanh, 5 hardsigmoid, 6 hardswish, 7 "
                 "softplus, which alone has beta (above 0) and threshold, else EFL_BAD_ARGUMENT. y may alias x."
             ),
+            cuda="x y count kind beta threshold",
         ),
         Signature(
             "activation_backward",
@@ -709,18 +714,21 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
                 "dx = dy f'(x) on the planes [b, c] with c in channels_needed; saved is y of kinds 0 and 1, x of the "
                 "others. dx may alias dy."
             ),
+            cuda="dy saved dx chosen:Chosen batch kind beta threshold",
         ),
         Signature(
             "elu_forward",
             "x[*] alpha:real y[*]!x",
             "y = x where x > 0, else alpha (e^x - 1), NaN kept",
             c=InC("x count=inner alpha y"),
+            cuda="x y count alpha",
         ),
         Signature(
             "elu_backward",
             "dy[B,C,*] x[B,C,*] alpha:real dx[B,C,*]!dy channels<C",
             "dx = dy where x > 0, else alpha e^x dy",
             c=InC("dy x B C inner alpha channels_needed=channels dx"),
+            cuda="dy x dx chosen:Chosen batch alpha",
         ),
         Signature(
             "prelu_forward",

@@ -13,22 +13,23 @@ from warnings import warn
 
 from numpy.typing import NDArray
 
-from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.trainable_parameters import Trainable
 
 Array = NDArray[Any]
 Delta = Literal["exact", "cut"]
 FrozenStats = Literal["track", "freeze"]
 Pull = tuple[float, Mapping[str, Array]]
-Trainable = NeuronSet | frozenset[str] | None  # neurons, or names of layers, or None for everything
 
 
 @dataclass(frozen=True)
 class FitOptions:
     """The parameters that a call of `Learner.fit` trains, and the terms that it adds to the loss of the samples.
 
-    trainable  A NeuronSet selects the blocks of parameters that belong to its neurons. It cannot be used while the
-               learner keeps to a mask. A frozenset of names selects whole layers. None selects every parameter. A
-               parameter that is not selected keeps its bits, and `bn_frozen` describes the one exception.
+    trainable  A TrainableParameters says for each parameter whether it is trained whole, in rows and columns, at a
+               mask, or not at all. A NeuronSet selects the blocks of its neurons. A collection of names selects whole
+               parameters, and the name of a layer selects its parameters. A Mask selects its coordinates. None selects
+               every parameter. What is not selected keeps its bits, and `bn_frozen` describes the one exception. While
+               the learner keeps to a mask, the masked parameters can be selected as a whole only.
     pull       A pair (mu, centre) adds mu / 2 |w - centre|^2 to the loss. `centre` maps the name of each parameter of
                the model to an array of the parameter's shape. None adds no such term.
     linear     A mapping of the name of each parameter of the model to an array of the parameter's shape adds the inner

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.errors import DataError
-from edgefl.learning.fit_options import Delta, FitOptions, Trainable
+from edgefl.learning.fit_options import Delta, FitOptions
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.optimizers import SGD as SGD
 from edgefl.learning.optimizers import Optimizer
@@ -22,6 +22,7 @@ from edgefl.models.graph import Model
 from edgefl.models.graph.operations import Kind
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
 from edgefl.models.neurons.update import KINDS, Update
 
 Array = NDArray[Any]
@@ -93,6 +94,7 @@ class Samples:
 
     x       uint8 or floating [N, *input_shape], C-contiguous. A floating type must be the learner's (float32)
     y       targets as the loss has them: int32 [N], labels from 0, or [N, outputs] of the learner's type
+    auxiliary  targets of each auxiliary output of the model, in the form of `y`. () stands for `y` at every output
     Raises  DataError if types or lengths do not fit, a label is negative, or a target does not fit the loss
     """
 
@@ -101,11 +103,13 @@ class Samples:
     scale: float = 1.0
     shift: float = 0.0
     loss: Loss = CROSS_ENTROPY
+    auxiliary: tuple[Array, ...] = ()
 
     def __post_init__(self) -> None:
         if self.x.dtype not in (np.uint8, np.float32, np.float64) or not self.x.flags.c_contiguous:
             raise DataError(f"x: {self.x.dtype} with strides {self.x.strides}; expected contiguous uint8 or float32")
-        self.loss.check_targets(self.y, len(self.x))
+        for targets in (self.y, *self.auxiliary):
+            self.loss.check_targets(targets, len(self.x))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -127,12 +131,12 @@ class Learner(Protocol):
 
     def take(
         self,
-        selection: NeuronSet | Mask | None = None,
+        selection: NeuronSet | Mask | TrainableParameters | None = None,
         *,
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
     ) -> Update:
-        """Return a copy of the blocks that are active under these neurons, or in this mask, as gather.take makes it."""
+        """Return a copy of the blocks under these neurons, in this mask, or of what is trained. See gather.take."""
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Set the coordinates of an update, or whole parameters. Every other coordinate keeps its bits.

@@ -53,4 +53,5 @@ def _as_labels(y: Targets) -> Targets | None:
 
 def with_loss(samples: Samples, loss: Loss) -> Samples:
     """Return the samples with another loss. Raises DataError if their targets do not fit the loss."""
-    return Samples(samples.x, as_targets(samples.y, loss), samples.scale, samples.shift, loss)
+    further = tuple(as_targets(each, loss) for each in samples.auxiliary)
+    return Samples(samples.x, as_targets(samples.y, loss), samples.scale, samples.shift, loss, further)

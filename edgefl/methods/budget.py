@@ -98,7 +98,7 @@ def cost(graph: Graph, offer: SubmodelOption, effort: Effort) -> Cost:
     assert found.flops is not None  # the account `exact` counts operations
     still, trained = 0.0, spec
     if offer.cut:
-        chunk = chunk_of(graph, offer.cut)
+        chunk = chunk_of(graph, offer.cut, batch)
         still = flops(lower(graph, spec, chunk, mode="features", cut=offer.cut)) / 2 / chunk
         trained = spec.part(after(graph, offer.cut))
     neurons = training.neurons or NeuronSet.full(spec)

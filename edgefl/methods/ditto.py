@@ -32,6 +32,9 @@ class Ditto(FedAvg):
     epochs           passes in a round over the model that is sent to the server
     personal_epochs  passes in a round over the personal model, on batches in the same order. The personal model begins
                      as w^0
+
+    Both models of a client have the trained part of the model. The clients share the trained part of the one model,
+    and the personal model stays at the client.
     """
 
     name: ClassVar[str] = "ditto"
@@ -52,7 +55,8 @@ class Ditto(FedAvg):
         return passes(examples, self.epochs + self.personal_epochs, self.batch)
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        personal = {name: value.copy() for name, value in client_state.learner.read().items()}
+        own = client_state.learner.read(client_state.spec.exchanged)
+        personal = {name: value.copy() for name, value in own.items()}
         reply = super().train(client_state, plan)
         client_state.learner.write(personal)
         batches = minibatches(client_state, plan.round, self.personal_epochs, self.batch)

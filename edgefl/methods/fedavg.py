@@ -28,6 +28,8 @@ class FedAvg(LocalTraining):
 
     weight      weight of a client in the average: 'samples' (n_k), or 'uniform' (1 for every client)
     eval_point  'post_local' adds the test result of the client's model after training to a reply. 'none' does not
+
+    All clients train and share the trained part of the model.
     """
 
     name: ClassVar[str] = "fedavg"

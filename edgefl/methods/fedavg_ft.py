@@ -27,6 +27,8 @@ class FedAvgFT(FedAvg):
 
     ft_epochs  passes of the fine-tuning over the client's training samples
     ft_lr      learning rate of the fine-tuning. 0 stands for `lr`, which does not decay here
+
+    All clients share the trained part of the model, and each client adapts the trained part before a test.
     """
 
     name: ClassVar[str] = "fedavg-ft"

@@ -36,6 +36,9 @@ class FedBABU(LocalTraining):
     ft         part of the model that a client fine-tunes before its test: 'full', 'body' or 'head'
     ft_epochs  passes of the fine-tuning over the client's training samples
     ft_lr      learning rate of the fine-tuning. 0 stands for `lr`, which does not decay here
+
+    The clients train and share the trained part of the body. The fine-tuning before a test leaves frozen parameters
+    as they are.
     """
 
     name: ClassVar[str] = "fedbabu"

@@ -40,6 +40,8 @@ class FedDC(LocalTraining):
     alpha   weight of alpha / 2 |x - (w - h_i)|^2 in the local loss
     drifts  clients whose drifts the mean is over: 'all' clients, as in the released code, or the 'participants', as in
             the paper, which add their h_i to the values that they send
+
+    All clients share the trained part of the model. Drifts and mean gradients have the trained parameters alone.
     """
 
     name: ClassVar[str] = "feddc"

@@ -32,6 +32,9 @@ class FedDyn(LocalTraining):
     """The method FedDyn: w^{t+1} = mean of the reporting clients' models - h / alpha.
 
     alpha  weight of alpha / 2 |x - w|^2 in the local loss
+
+    All clients share the trained part of the model. The gradients that server and clients keep have the trained
+    parameters alone.
     """
 
     name: ClassVar[str] = "feddyn"

@@ -29,6 +29,8 @@ class FedPer(LocalTraining):
 
     head_init   head of a client before its first round (personal_head.py)
     eval_point  'post_local' adds the test result of the client's model after training to a reply. 'none' does not
+
+    The clients share the trained part of the body. The head is private, and all of the head has to be trained.
     """
 
     name: ClassVar[str] = "fedper"

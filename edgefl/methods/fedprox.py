@@ -19,6 +19,8 @@ class FedProx(FedAvg):
     """The method FedProx: a client minimises F_k(x) + mu / 2 |x - w|^2, where w is the received model.
 
     mu  strength by which the client's model is drawn to w; 0 is FedAvg, bit for bit
+
+    All clients share the trained part of the model, and mu draws the trained parameters alone.
     """
 
     name: ClassVar[str] = "fedprox"

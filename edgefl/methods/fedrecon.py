@@ -32,6 +32,8 @@ class FedRecon(HeadTraining):
 
     server  optimizer of the server, for the mean of the bodies' gradients, weighted by the participants' examples
     reset   whether the head is drawn anew in every round, as in the original, whose clients keep nothing
+
+    The gradient has the trained part of the body. The head is private, and all of the head has to be trained.
     """
 
     name: ClassVar[str] = "fedrecon"

@@ -32,6 +32,7 @@ from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import MODEL, State, Task
+from edgefl.methods.trained_part_checks import check_weights
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.density import Distribution
 from edgefl.models.neurons.gather import take
@@ -56,6 +57,9 @@ class FedSpa(LocalTraining):
     growth               how coordinates enter a mask: by 'gradient', or at 'random'
     floor                whether the number of coordinates that leave is rounded down, as in RigL
     exclude_just_pruned  whether a coordinate that has just left cannot enter again at once
+
+    Masks and densities count the trained weights alone, and frozen weights stay dense. A trained part without
+    weights of two or more dimensions is refused.
     """
 
     name: ClassVar[str] = "fedspa"
@@ -101,6 +105,7 @@ class FedSpa(LocalTraining):
             task.rounds,
             "rounds >= 1: prune_rate falls over the rounds",
         )
+        check_weights(task.spec)
         self.first_mask(task.spec, task.seed, 0)  # a check that there is a first mask
         return State({MODEL: initial})
 

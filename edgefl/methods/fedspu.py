@@ -26,6 +26,7 @@ from edgefl.methods.option_checks import check, check_sgd, check_tiers
 from edgefl.methods.plan import Plan, Reply, Status
 from edgefl.methods.sampling import sample_clients, tier
 from edgefl.methods.task import MODEL, State, Task
+from edgefl.methods.trained_part_checks import check_neurons
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -48,6 +49,9 @@ class FedSPU(LocalSteps):
     lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val
 
     The steps are the paper's plain SGD at one rate, unless a setting of LocalSteps says otherwise [ours].
+
+    Neurons are drawn from the whole model. A client trains and sends the weights of the trained part that belong to
+    active neurons. A trained part without neurons is refused, unless keep is 1.
     """
 
     name: ClassVar[str] = "fedspu"
@@ -87,6 +91,7 @@ class FedSPU(LocalSteps):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
+        check_neurons(task.spec, self.keep)
         values = {"running": list(range(task.clients)), "seen": [], "round_lt_C": None, "round_empty": None}
         return State({MODEL: initial}, values)
 

@@ -56,6 +56,9 @@ class FedSPUCached(FedSPU):
                    one, an early cut before a late one (budget.in_time)
 
     `saved` is also the number format of the prefix's results: 'fp16' takes half the memory.
+
+    Neurons and trained part are as in FedSPU. The prefix brings its trained parameters alone, because a device has
+    the frozen parameters.
     """
 
     name: ClassVar[str] = "fedspu-cached"

@@ -39,6 +39,8 @@ class FedUmf(LocalTraining):
 
     fusion  alpha of the paper: share of the kept change that is added. 0 is FedAvg with the same `weight`
     weight  weight of a client in the mean: 'uniform' as in the paper, or its 'samples'
+
+    All clients share the trained part of the model, and a client fuses the change of the trained parameters alone.
     """
 
     name: ClassVar[str] = "fedumf"

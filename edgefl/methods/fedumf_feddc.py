@@ -26,6 +26,8 @@ class FedUmfDC(FedDC):
     """FedDC whose clients also fuse the change that they kept, as in FedUmf.
 
     fusion  alpha of FedUmf: share of the kept change that is added
+
+    All clients share the trained part of the model, and a client fuses the change of the trained parameters alone.
     """
 
     name: ClassVar[str] = "fedumf-feddc"

@@ -54,6 +54,9 @@ class FjORD(SubModels):
 
     Sampled steps are plain SGD, because momentum or Adam would need at each width what the other widths have seen. A
     client that has never been selected does not know its width and is tested at the smallest width.
+
+    A sub-model has the frozen weights of its neurons, too. A client trains and sends the trained part of the sub-
+    model.
     """
 
     name: ClassVar[str] = "fjord"

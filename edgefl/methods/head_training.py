@@ -60,7 +60,8 @@ class HeadTraining(OptimizerSettings):
         head.
         """
         stats = [name for name, param in task.spec.params.items() if param.kind == "stat"]
-        check(not stats, "model", ", ".join(stats[:2]), "no running statistics: the gradient of a batch has none")
+        still = "no running statistics that move, as with --train=-*.running_*: the gradient of a batch has none"
+        check(not stats, "model", ", ".join(stats[:2]), still)
         return begin(initial, task)
 
     def head_optimizer(self, round: int) -> Optimizer:

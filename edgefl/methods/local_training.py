@@ -23,6 +23,8 @@ from edgefl.models.graph import Params
 class LocalOnly(LocalTraining):
     """Local training without a server: no bytes are sent, and a client's model is independent of other
     clients' data.
+
+    Each client trains the trained part of the model for itself.
     """
 
     name: ClassVar[str] = "local"

@@ -116,7 +116,10 @@ def begin(initial: Params, task: Task) -> State:
     if not spec.head or not spec.body:
         raise ValueError(f"model with head {list(spec.head)} and body {list(spec.body)}; expected both")
     if frozen := [name for name in spec.head if name in spec.frozen]:
-        raise ValueError(f"model with a frozen {frozen[0]} in its head; expected a head that each client can train")
+        raise ValueError(
+            f"model with a frozen {frozen[0]} in its head; expected a head that each client can train, as with head "
+            'among the patterns of --train (train="head,...")'
+        )
     check_body(spec)
     return State({BODY: {name: initial[name] for name in spec.body}})
 

@@ -41,6 +41,8 @@ class PFLEGO(HeadTraining):
     server     optimizer of the server, for the gradient of the body
     shares     share of a client: its part of the examples of 'all' clients, or of the 'participants' as in the released
                code, whose steps are I/r times longer. Adam gives equal steps for both
+
+    The joint gradient has the trained part of the body. The head is private, and all of the head has to be trained.
     """
 
     name: ClassVar[str] = "pflego"

@@ -43,6 +43,9 @@ class RandomDropout(SubModels):
            weight that multiplies n of m inputs is m / n times the server's weight. The paper does not scale
 
     The evaluated model is the global model, or after a refresh the client's next sub-model.
+
+    A sub-model has the frozen weights of its neurons, too. A client trains and sends the trained part of the sub-
+    model.
     """
 
     name: ClassVar[str] = "random-dropout"

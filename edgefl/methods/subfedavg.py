@@ -35,6 +35,7 @@ from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import MODEL, State, Task
+from edgefl.methods.trained_part_checks import check_weights
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.density import weights
 from edgefl.models.neurons.gather import take
@@ -57,6 +58,9 @@ class SubFedAvg(LocalTraining):
                 differ
     accuracy    smallest accuracy of the pruned model. Below it the client does not prune in this round
     accept_on   samples that measure the accuracy: 'validation', or 'test' as in the released code
+
+    Clients prune the trained weights alone, and frozen weights stay dense. A trained part without weights of two or
+    more dimensions is refused.
     """
 
     name: ClassVar[str] = "subfedavg"
@@ -90,6 +94,7 @@ class SubFedAvg(LocalTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
+        check_weights(task.spec)
         is_judged = task.decisions > 0 or not self.prune_rate
         check(is_judged, "loss", task.loss, "a loss with right and wrong answers: a pruned model has to be accurate")
         return State({MODEL: initial})

@@ -29,6 +29,7 @@ from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import Footprint, TrainingConfiguration
 from edgefl.models.graph import Graph, Model
+from edgefl.models.graph.input_ids import id_values
 from edgefl.models.graph.json import dumps, loads
 from edgefl.models.neurons.block_index import Flat
 from edgefl.models.neurons.random_mask import random_mask
@@ -174,10 +175,10 @@ def _blank(graph: Graph) -> Model:
 def _samples(graph: Graph, training: TrainingConfiguration) -> Samples:
     values = np.random.RandomState(SEED)
     count = max(SAMPLES, training.batch, training.examples or 0)
-    rows = graph.vocabulary
-    x = values.randint(0, min(rows or 256, 256), (count, *graph.input_shape), np.uint8)
+    least = min((part.rows for part in id_values(graph)), default=256)
+    x = values.randint(0, min(least, 256), (count, *graph.input_shape), np.uint8)
     labels = values.randint(0, graph.output_shape[0], count, np.int32)
-    return Samples(x, labels, scale=1 / 255 if rows is None else 1.0)
+    return Samples(x, labels, scale=1.0 if id_values(graph) else 1 / 255)
 
 
 def _torch_saved(training: TrainingConfiguration) -> int:

@@ -24,8 +24,19 @@ OURS = ("fedspu", "fedspu-es")
 
 def sentences(by_seed: Summaries, found: Comparison) -> list[str]:
     """Return all sentences about a run: gains, savings by early stopping, lost clients, and the precision."""
-    said = [*gains(found), *early_stopping(by_seed), *lost(found), *modelled(by_seed)]
+    said = [*gains(found), *early_stopping(by_seed), *lost(found), *frozen(by_seed), *modelled(by_seed)]
     return [*said, precision(by_seed, found)]
+
+
+def frozen(by_seed: Summaries) -> list[str]:
+    """Return a sentence about the bytes of the frozen parameters, if the model has some."""
+    count = next((summary.frozen_bytes for of in by_seed.values() for summary in of), 0)
+    if not count:
+        return []
+    return [
+        f"The frozen part of the model has {count / 1e6:.3g} MB: a device fetches it once, and no payload in the "
+        "tables has a byte of it."
+    ]
 
 
 def modelled(by_seed: Summaries) -> list[str]:

@@ -177,6 +177,8 @@ def _plain(name: str, value: Any) -> Any:
         return loss_text(value)
     if name == "clients" and value == ALL:
         return ALL
+    if name == "train" and isinstance(value, list | tuple):
+        return ",".join(map(str, value))
     if name == "devices" and isinstance(value, str | os.PathLike):
         return read_devices(os.fspath(value))
     listed = _listed(value)

@@ -41,6 +41,7 @@ class Summary:
     diverged        clients whose model has no finite loss any more, or whose last reply was refused for that
     virtual_seconds, virtual_joules  totals of modelled devices (device_models/simulated_clock.py), None without them
     devices         cost of a client round of each modelled device (device_costs.py)
+    frozen_bytes    bytes of the model's frozen parameters, which a device fetches once and no payload carries
     """
 
     method: str
@@ -67,6 +68,7 @@ class Summary:
     virtual_seconds: float | None = None
     virtual_joules: float | None = None
     devices: list[dict[str, Any]] = field(default_factory=list)
+    frozen_bytes: int = 0
 
     @property
     def payload_bytes(self) -> int:
@@ -141,7 +143,8 @@ class Summary:
         score = {"accuracy": self.accuracy} if self.has_accuracy else {"loss": self.loss}
         names = "payload_bytes", "by_client", "missing", "worst_tenth", "standard_error", "refreshed"
         found = {name: getattr(self, name) for name in names}
-        return {**vars(self), **found, "accuracy_of": self.kind, **score}
+        own = {name: value for name, value in vars(self).items() if name != "frozen_bytes" or value}
+        return {**own, **found, "accuracy_of": self.kind, **score}
 
 
 def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
@@ -151,9 +154,7 @@ def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, 
     server  values that the method's server recorded in addition to its arrays
     Raises  RunError if no round has been evaluated.
     """
-    records = [
-        record for log_record in log_records for record in log_record.get("clients", ()) if record["status"] != "absent"
-    ]
+    records = [each for line in log_records for each in line.get("clients", ()) if each["status"] != "absent"]
     evaluations = [log_record["evaluation"] for log_record in log_records if log_record.get("evaluation")]
     if not evaluations:
         raise RunError(f"{method}: {len(log_records)} rounds and no evaluation; expected at least one evaluation")
@@ -183,6 +184,7 @@ def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, 
         virtual_seconds=curve[-1].get("virtual_seconds"),
         virtual_joules=curve[-1].get("virtual_joules"),
         devices=by_device(log_records, tiers),
+        frozen_bytes=4 * tiers.frozen,
     )
 
 

@@ -40,8 +40,8 @@ def positions(embedding: nn.Embedding, ids: Tensor) -> Tensor:
 
     Raises  GraphError if the ids are not all rows in order.
     """
-    expected = torch.arange(embedding.num_embeddings).expand(ids.shape) if ids.dim() else ids
-    if ids.shape[-1:] != (embedding.num_embeddings,) or not torch.equal(ids, expected):
+    rows = torch.arange(embedding.num_embeddings)
+    if ids.shape[-1:] != rows.shape or not torch.equal(ids, rows.expand(ids.shape)):
         raise GraphError(f"rows {ids.flatten().tolist()[:8]}...; expected all {embedding.num_embeddings}, in order")
     return embedding.weight.detach().view(*ids.shape, embedding.embedding_dim)
 

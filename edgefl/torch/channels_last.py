@@ -5,6 +5,8 @@ module_table.py reads a user's modules.
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -66,6 +68,17 @@ class SlicePositions(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, :, self.start : self.start + self.length]
+
+
+class PackedInput(nn.Module):
+    """One of several inputs that lie side by side in [B, values]: as many values as `shape` has, from `start` on."""
+
+    def __init__(self, start: int, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.start, self.shape = start, shape
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, self.start : self.start + math.prod(self.shape)].unflatten(1, self.shape)
 
 
 class PositionwiseEmbedding(nn.Embedding):

@@ -12,6 +12,7 @@ from torch import nn
 
 from edgefl.models.graph import Graph
 from edgefl.models.graph.operations import BatchNorm
+from edgefl.torch.layer_paths import module_path
 
 STATISTICS = ("running_mean", "running_var")
 
@@ -26,7 +27,7 @@ def with_frozen(graph: Graph, module: nn.Module) -> Graph:
     parameters = dict(module.named_parameters(remove_duplicate=False))
     frozen = {name for name in graph.parameters() if name in parameters and not parameters[name].requires_grad}
     for node in graph.nodes:
-        if isinstance(node.op, BatchNorm) and module.training and not module.get_submodule(node.name).training:
+        if isinstance(node.op, BatchNorm) and module.training and not module.get_submodule(module_path(node)).training:
             frozen |= {node.full_name(name) for name in STATISTICS}
     return replace(graph, frozen=frozenset(frozen))
 

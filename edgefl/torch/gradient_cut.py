@@ -46,7 +46,7 @@ def cut(module: nn.Module, blocks: Mapping[str, RowsCols]) -> Iterator[None]:
         rows = blocks.get(node.full_name(node.op.main), (NONE, NONE))[0] if is_joined else own_rows(node, blocks)
         if rows is None:
             continue
-        layer = module.get_submodule(node.name)
+        layer = module.edgefl_layer(node)
         if isinstance(layer, SequenceSelfAttention | SequenceGRU | SequenceLSTM):
             layer.hold = partial(_held, rows, -1)
             holding.append(layer)

@@ -17,6 +17,7 @@ from edgefl.models.graph import Graph, Node
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.torch.conversion import PLAIN
+from edgefl.torch.layer_paths import module_path
 from edgefl.torch.layer_selection import ActiveChannels, Reach
 from edgefl.torch.native_block import NativeBatchNorm2d, NativeGroupNorm
 from edgefl.torch.native_convolution import NativeConv2d
@@ -29,10 +30,13 @@ def shorten(model: nn.Module, graph: Graph, chosen: NeuronSet) -> None:
     """Tell every converted layer which channels of its input need a gradient.
 
     Nothing is told if one of the first layers is not a converted convolution, because such a layer could not say
-    whether the input of the model has a gradient.
+    whether the input of the model has a gradient. Nothing is told either if nodes share parameters, because a layer
+    that is called twice may have two answers.
     """
+    if graph.shared:
+        return
     needs = gradient_needs(graph, trained_blocks(ModelSpec.of(graph), chosen), "exact")
-    layers = {node: model.get_submodule(node.name) for node in graph.nodes if node.op.parameters()}
+    layers = {node: model.get_submodule(module_path(node)) for node in graph.nodes if node.op.parameters()}
     first = {node for node in layers if is_empty(needs.get(node.inputs[0], NONE))}
     if not all(isinstance(layers[node], NativeConv2d) for node in first):
         return

@@ -20,10 +20,12 @@ class Builder:
 
     nodes  nodes so far, in order
     taken  names that a further node may not have
+    named  full names of parameters that do not follow from the name of their node, by the name of the node
     """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.named: dict[str, tuple[tuple[str, str], ...]] = {}
         self.taken: set[str] = set()
         self._turned: dict[tuple[str, Shape], Value] = {}  # results with moved axes, by name and order of the axes
 
@@ -58,7 +60,8 @@ class Builder:
         """Append one node, with this name or the next free name after it. Return the name that it got."""
         unique = name if is_free else _unused(name, self.taken)
         self.taken.add(unique)
-        self.nodes.append(Node(unique, op, inputs))
+        own = self.named.get(name, ()) if op.parameters() else ()
+        self.nodes.append(Node(unique, op, inputs, own))
         return unique
 
     def shaped(self, shaped: AxisConversion, value: Value, name: str, is_free: bool = False) -> Value:

@@ -21,13 +21,15 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import INPUT, Graph
 from edgefl.models.graph.operations import Add, AddParameter, Concat, Mul, MulParameter, Shape, Slice, WithParameter
 from edgefl.torch.axis_order import Value, first, last, time_first, wanted, with_channels
-from edgefl.torch.bare_parameters import combined, positions, viewed
+from edgefl.torch.bare_parameters import positions, viewed
+from edgefl.torch.call_sources import Calls
 from edgefl.torch.function_table import FUNCTIONS, METHODS
 from edgefl.torch.graph_builder import Builder
 from edgefl.torch.module_table import MODULES
+from edgefl.torch.parameter_operands import operand
 from edgefl.torch.sequence_table import SEQUENCES, UNFOLDED, SequenceCall
 from edgefl.torch.shape_table import MAXIMA, SHAPING, AxisConversion, flatten, leaves_batch_alone, transpose, unflatten
-from edgefl.torch.traced_call import ModuleSemantics, Step, described, expect, is_end
+from edgefl.torch.traced_call import ModuleSemantics, Step, expect, is_end, refused
 from edgefl.torch.zero_state import ZEROS, are_zeros
 
 ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv)
@@ -52,11 +54,11 @@ _Several = tuple["Callable[[], Value] | _Several", ...]
 class Converter:
     """One pass over a traced graph. Every traced node becomes a result with its axes, or a known value (a shape)."""
 
-    def __init__(self, module: nn.Module, input_shape: Shape) -> None:
-        self._modules = dict(module.named_modules())
+    def __init__(self, calls: Calls, input_shape: Shape) -> None:
+        self._calls, self._modules = calls, calls.modules
         self._input_shape = input_shape
-        self._parameters = {value.data_ptr(): name for name, value in module.named_parameters()}
         self._build = Builder()
+        self._build.named = dict(calls.named)
         self._values: dict[fx.Node, Value] = {}
         self._several: dict[fx.Node, _Several] = {}  # makers of several results, which run on demand
         self._known: dict[fx.Node, Any] = {}
@@ -69,7 +71,7 @@ class Converter:
             try:
                 self._visit(node)
             except GraphError as error:
-                raise GraphError(f"{described(node, self._modules)}: {error}") from None
+                self._values |= self._calls.refuse(node, str(error))
         self._check_end(next(iter(reversed(traced.nodes))).args[0])
         return Graph(self._input_shape, tuple(self._build.nodes))
 
@@ -88,21 +90,15 @@ class Converter:
         elif node.op == "call_module":
             self._visit_module(node, self._modules[str(node.target)])
         elif node.op in ("call_function", "call_method"):
-            if node.target in SOFTMAXES:
+            if node.target is refused:
+                refused(*node.args)
+            elif node.target in SOFTMAXES:
                 dim = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
                 self._leave_out(node, SOFTMAXES[node.target](1), dim)
             elif not self._fold(node):
                 self._visit_call(node)
         elif node.op == "get_attr":
-            self._known[node] = self._tensor(str(node.target))
-
-    def _tensor(self, name: str) -> Tensor:
-        """Return a parameter, buffer or constant by its name."""
-        parent, _, last = name.rpartition(".")
-        found = getattr(self._modules[parent], last)
-        if not isinstance(found, Tensor):
-            raise GraphError(f"{type(found).__name__}; expected a parameter")
-        return found.detach()
+            self._known[node] = self._calls.tensor(str(node.target))
 
     def _visit_module(self, node: fx.Node, module: nn.Module) -> None:
         if isinstance(module, nn.Softmax | nn.LogSoftmax):
@@ -141,21 +137,12 @@ class Converter:
             self._append(node, self._step(node, args, settings), node.name)
 
     def _combine(self, node: fx.Node, kind: type[WithParameter], arguments: list[Any]) -> None:
-        """Add an operation for a parameter that is added or multiplied."""
+        """Add an operation for a parameter, a buffer or a constant that is added or multiplied."""
         (seen,) = (argument for argument in arguments if isinstance(argument, Tensor))
         (source,) = (argument for argument in arguments if not isinstance(argument, Tensor))
         if node.target in OVERWRITING:
             _refuse_later_use(source, node)
-        value, name = self._value_of(source), self._parameters.get(seen.data_ptr(), "")
-        parameter = self._tensor(name) if name else seen
-        if not name or seen.numel() != parameter.numel():
-            raise GraphError(f"values of shape {tuple(seen.shape)}; expected a whole parameter")
-        if name in self._build.taken:
-            raise GraphError(f"parameter {name!r} used twice; edgefl has no shared weights")
-        long = [dim for dim in range(-seen.dim(), 0) if seen.shape[dim] > 1]
-        if len(long) == 1 and -long[0] <= len(value.axes):
-            value = self._build.placed(value, with_channels(value.axes, long[0]))
-        op = combined(kind, parameter, seen, value)
+        op, value, name = operand(kind, seen, self._value_of(source), self._calls, self._build, node.name)
         self._values[node] = self._build.run((op,), (value,), name, True, lambda rank: value.axes)
 
     def _leave_out(self, node: fx.Node, end: nn.Module, dim: Any) -> None:
@@ -249,6 +236,8 @@ class Converter:
         """Add an operation that puts results one after another along their channels."""
         values = [self._value_of(source) for source in tensors]
         axes = values[0].axes
+        if -len(axes) <= dim < len(axes) and axes[dim] > 1:
+            axes = with_channels(axes, dim)
         if not -len(axes) <= dim < len(axes) or axes[dim] != 1:
             raise GraphError(f"dim={dim}; expected the axis of channels, {axes.index(1)}")
         placed = tuple(self._build.placed(value, axes) for value in values)
@@ -267,7 +256,9 @@ class Converter:
         """Fold shapes, their items and arithmetic, and items of several results. Return whether `node` was folded."""
         arguments: list[Any] = [*node.args, *node.kwargs.values()]
         source, *rest = arguments or [None]
-        if node.target is operator.getitem and source in self._known:
+        if node.target is operator.getitem and self._known.get(source) is ZEROS:
+            self._known[node] = ZEROS
+        elif node.target is operator.getitem and source in self._known:
             self._known[node] = self._known[source][self._resolved(rest[0])]
         elif node.target in (operator.getitem, getattr) and isinstance(source, fx.Node) and source in self._several:
             self._take(node, source, rest[0])

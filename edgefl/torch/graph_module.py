@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from edgefl.errors import GraphError
-from edgefl.models.graph import INPUT, Graph, Model
+from edgefl.models.graph import INPUT, Graph, Model, Node
+from edgefl.models.graph.cuts import before
 from edgefl.models.graph.operations import (
     ELU,
     GELU,
@@ -38,6 +40,7 @@ from edgefl.models.graph.operations import (
     GroupNorm,
     Hardsigmoid,
     Hardswish,
+    InputPart,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -64,6 +67,7 @@ from edgefl.models.graph.operations import (
 )
 from edgefl.torch.channels_last import (
     FlattenPositions,
+    PackedInput,
     PermuteAxes,
     PositionwiseEmbedding,
     PositionwiseLayerNorm,
@@ -72,7 +76,9 @@ from edgefl.torch.channels_last import (
     ReshapeFeatures,
     SlicePositions,
 )
-from edgefl.torch.frozen_parameters import freeze, keep_statistics
+from edgefl.torch.computed_tensors import computed_tensors
+from edgefl.torch.frozen_parameters import freeze
+from edgefl.torch.layer_paths import layer_paths
 from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
 
 
@@ -122,48 +128,121 @@ class MeanOfPlanes(nn.Module):
 
 
 class GraphModule(nn.Module):
-    """A module that runs a Graph with torch's modules. Each node is the submodule with its dotted name.
+    """A module that runs a Graph with torch's modules. Each node is a submodule (layer_paths.py), whose path is mostly
+    the node's name.
 
     graph  graph to run
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
-        self.edgefl_graph = graph
+        self.edgefl_graph, self._edgefl_paths = graph, layer_paths(graph)
         for node in graph.nodes:
-            if isinstance(node.op, WithParameter):
+            if isinstance(node.op, WithParameter) and node.full_name("") not in graph.roots:
                 start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
-                attach(self, node.name, nn.Parameter(start))
-            else:
-                attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
+                attach(self, node.full_name(""), nn.Parameter(start))
+        made: set[str] = set()
+        for node in graph.nodes:
+            path = self._edgefl_paths.get(node.name)
+            if path is not None and path not in made:
+                attach(self, path, _layer(node.op, graph.shapes[node.inputs[0]]))
+                made.add(path)
+        self._edgefl_moved = _move_parameters(self)
+        for name, info in graph.parameters().items():
+            if any(name in sources for sources in graph.roots.values()) and not _has(self, name):
+                attach(self, name, nn.Parameter(torch.zeros(info.shape)))
         freeze(self, graph.frozen)
         self.train()
+
+    def edgefl_layer(self, node: Node) -> nn.Module:
+        """Return the layer of a node."""
+        path = self._edgefl_paths[node.name]
+        return self._modules.get(path) or self.get_submodule(path)  # most paths have no dots
 
     def train(self, mode: bool = True) -> GraphModule:
         """Set the mode as torch does, except for the BatchNorms that keep their running statistics."""
         super().train(mode)
-        keep_statistics(self, self.edgefl_graph.frozen)
+        for node in self.edgefl_graph.nodes:
+            if self.edgefl_graph.keeps_statistics(node):
+                self.edgefl_layer(node).eval()
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs [batch, *output_shape] for x [batch, *input_shape]."""
+        """Return the outputs [batch, *output_shape] for x [batch, *input_shape]. Auxiliary outputs are left out."""
+        last = self.edgefl_graph.nodes[-1].name
+        nodes = before(self.edgefl_graph, last) if self.edgefl_graph.auxiliary else self.edgefl_graph.nodes
+        return self._edgefl_results(x, nodes)[last]
+
+    def edgefl_outputs(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return the output and the auxiliary outputs, in the order of the graph's list."""
+        found = self._edgefl_results(x, self.edgefl_graph.nodes)
+        names = (self.edgefl_graph.nodes[-1].name, *(each.result for each in self.edgefl_graph.auxiliary))
+        return tuple(found[name] for name in names)
+
+    def _edgefl_results(self, x: Tensor, nodes: tuple[Node, ...]) -> dict[str, Tensor]:
         results = {INPUT: x}
-        for node in self.edgefl_graph.nodes:
+        computed = computed_tensors(self.edgefl_graph, partial(_value, self))
+        for path, part, full in self._edgefl_moved:
+            _bind(self.get_submodule(path), part, computed[full] if full in computed else _value(self, full))
+        for node in nodes:
             inputs = [results[name] for name in node.inputs]
             if isinstance(node.op, WithParameter):
                 places = len(self.edgefl_graph.shapes[node.name]) - 1
-                results[node.name] = _combined(node.op, inputs[0], _value(self, node.name), places)
+                full = node.full_name("")
+                value = computed[full] if full in computed else _value(self, full)
+                results[node.name] = _combined(node.op, inputs[0], value, places)
             else:
-                layer = self._modules.get(node.name) or self.get_submodule(node.name)  # most names have no dots
-                results[node.name] = layer(*inputs)
-        return results[node.name]
+                results[node.name] = self.edgefl_layer(node)(*inputs)
+        return results
 
 
 def _value(root: nn.Module, name: str) -> Tensor:
     """Return a parameter by its name."""
     path, _, last = name.rpartition(".")
-    found: Tensor = getattr(root.get_submodule(path), last)
+    owner = root.get_submodule(path)
+    registered = {**owner._buffers, **owner._parameters}  # what the layer reads under this name may be computed
+    found = registered[last]
+    assert found is not None
     return found
+
+
+def _move_parameters(root: GraphModule) -> list[tuple[str, str, str]]:
+    """Register the parameters whose full names do not follow from the paths of their layers, and remove computed ones.
+
+    Return for each of them the path, the last part of its name in the layer, and its full name. The layer does not
+    have the parameter any more, and gets it before each pass. A shared parameter is registered once.
+    """
+    graph, found = root.edgefl_graph, dict[tuple[str, str, str], Tensor]()
+    for node in graph.nodes:
+        path = root._edgefl_paths.get(node.name)
+        for part in () if path is None else node.op.parameters():
+            full, layer = node.full_name(part), root.edgefl_layer(node)
+            for held in (layer._parameters, layer._buffers):
+                if (full != f"{path}.{part}" or full in graph.roots) and (value := held.pop(part, None)) is not None:
+                    found[str(path), part, full] = value
+                    if part == "running_mean":  # the converted module counts batches elsewhere, or not at all
+                        layer.register_buffer("num_batches_tracked", None)
+    for (_, _, full), value in found.items():
+        known = root.state_dict(keep_vars=True).get(full)
+        if full in graph.roots:
+            continue
+        if known is None:
+            attach(root, full, value)
+        elif known.shape != value.shape:
+            shapes = f"{tuple(known.shape)} and {tuple(value.shape)}"
+            raise GraphError(f"parameter {full!r} has the shapes {shapes} in torch; expected one shape for all nodes")
+    return list(found)
+
+
+def _bind(layer: nn.Module, part: str, value: Tensor) -> None:
+    """Let a layer read a parameter that is registered elsewhere."""
+    vars(layer)[part] = value
+    if isinstance(layer, nn.RNNBase):
+        layer._flat_weights = [getattr(layer, name, None) for name in layer._flat_weights_names]
+
+
+def _has(root: nn.Module, name: str) -> bool:
+    return name in root.state_dict()
 
 
 def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:
@@ -227,6 +306,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     FlattenPlaces: lambda op: FlattenPositions(),
     Permute: lambda op: PermuteAxes(op.axes),
     Reshape: lambda op: ReshapeFeatures(op.places),
+    InputPart: lambda op: PackedInput(op.start, op.shape),
     Slice: lambda op: SlicePositions(op.start, op.length),
     GRU: lambda op: SequenceGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     LSTM: lambda op: SequenceLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
@@ -235,8 +315,8 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
 }
 
 
-def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
-    """Make a module or parameter reachable from `root` under the dotted `name`, and keep what is already there.
+def attach(root: nn.Module, name: str, layer: nn.Module | Tensor) -> None:
+    """Make a module, parameter or buffer reachable from `root` under the dotted `name`, and keep what is already there.
 
     Raises  GraphError if the name cannot be the name of a module in torch.
     """
@@ -249,6 +329,9 @@ def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
             parent = parent.get_submodule(part)
         if isinstance(layer, nn.Parameter):
             parent.register_parameter(last, layer)
+            return
+        if isinstance(layer, Tensor):
+            parent.register_buffer(last, layer)
             return
         _keep_children(parent._modules.get(last), layer)
         parent._modules.pop(last, None)

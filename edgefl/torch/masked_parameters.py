@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from torch import device
 
 from edgefl.errors import SelectionError
-from edgefl.learning.fit_options import Trainable
 from edgefl.learning.learner import Array
-from edgefl.learning.lowering.active_ids import trained_blocks
+from edgefl.learning.lowering.active_ids import check_masked
 from edgefl.learning.lowering.schedule import Index
 from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.models.neurons.gather import parameter, put
 from edgefl.models.neurons.model_spec import ModelSpec
-from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
 from edgefl.models.neurons.update import Update
 from edgefl.torch.optimizer_steps import TrainedCoordinates
 from edgefl.torch.parameter_arrays import ModuleParameters
@@ -76,13 +75,19 @@ class MaskedParameters:
     def trained(self, trainable: Trainable) -> dict[str, TrainedCoordinates]:
         """Return the trained parameters, each with its trained coordinates.
 
-        Raises  SelectionError for neurons while there is a mask.
+        Raises  SelectionError if `trainable` does not fit the model, or selects a part of a masked parameter.
         """
-        if isinstance(trainable, NeuronSet):
-            self.check_whole("neurons", "names of layers, or None")
-        ids = self.restriction.only(list(self.restriction)).ids
-        blocks = trained_blocks(self._spec, trainable)
-        return {name: TrainedCoordinates.of(axes, ids.get(name), self._place) for name, axes in blocks.items()}
+        chosen = TrainableParameters.of(self._spec, trainable)
+        blocks = chosen.blocks(self._spec)
+        check_masked(chosen, blocks, list(self.restriction))
+        ids = dict(self.restriction.only(list(self.restriction)).ids)
+        shapes = {name: self._spec.params[name].shape for name in blocks}
+        ids |= {name: part.flat(shapes[name]) for name, part in blocks.items() if part.bits is not None}
+        return {
+            name: TrainedCoordinates.of((part.rows, part.cols), ids.get(name), self._place)
+            for name, part in blocks.items()
+            if name not in self._spec.computed
+        }
 
     @contextmanager
     def statistics_kept(self, channels: Mapping[str, Index]) -> Iterator[None]:

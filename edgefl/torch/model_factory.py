@@ -11,6 +11,8 @@ from torch import nn
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model
 from edgefl.models.graph.operations import Shape
+from edgefl.torch.export_front_end import refusals
+from edgefl.torch.exported_program import NotExportedError
 from edgefl.torch.trace import from_torch
 
 EXAMPLES = 2  # samples on which graph and module are compared
@@ -27,6 +29,20 @@ def made_by(factory: object, name: str, input_shape: Shape) -> Model:
     """
     made = module_by(factory, name)
     return from_torch(made, examples(made, input_shape))
+
+
+def refusals_of(factory: object, name: str, input_shape: Shape) -> list[str]:
+    """Return a sentence for each operation that edgefl cannot take, or no sentence for a module that is taken.
+
+    The function has the arguments of `made_by`. If no operation is refused, but the module, the sentence says why.
+    """
+    made = module_by(factory, name)
+    try:
+        from_torch(made, examples(made, input_shape))
+    except GraphError as error:
+        found = refusals(made, examples(made, input_shape)) if not isinstance(error, NotExportedError) else []
+        return [str(each) for each in found] or [str(error)]
+    return []
 
 
 def module_by(factory: object, name: str) -> nn.Module:

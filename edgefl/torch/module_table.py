@@ -34,6 +34,7 @@ from edgefl.models.graph.operations import (
     GroupNorm,
     Hardsigmoid,
     Hardswish,
+    InputPart,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -56,6 +57,7 @@ from edgefl.models.graph.operations import (
 from edgefl.torch.axis_order import first, last
 from edgefl.torch.channels_last import (
     FlattenPositions,
+    PackedInput,
     PermuteAxes,
     PositionwiseEmbedding,
     PositionwiseLayerNorm,
@@ -252,5 +254,6 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     SequenceGRU: lambda module: (GRU(module.input_size, module.hidden_size, bool(module.bias)),),
     SequenceLSTM: lambda module: (LSTM(module.input_size, module.hidden_size, bool(module.bias)),),
     SequenceSelfAttention: lambda module: (module.op,),
+    PackedInput: lambda module: (InputPart(module.start, module.shape),),
     SlicePositions: lambda module: (Slice(module.start, module.length),),
 }

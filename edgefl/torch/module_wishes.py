@@ -37,6 +37,8 @@ def check_wishes(module: nn.Module) -> None:
     for name, part in module.named_modules():
         where = f"module {name!r} ({type(part).__name__})" if name else type(part).__name__
         for weight, how, remedy in _computed_weights(part):
+            if how.split(", ") == ["WeightNorm"]:
+                continue  # a graph computes it (models/graph/computed_parameters.py)
             raise GraphError(
                 f"{where}: {weight} is computed by {how}, and training would change only the result; "
                 f"expected a plain parameter: {remedy} keeps the present values"
@@ -96,9 +98,9 @@ def _as_array(value: Tensor) -> np.ndarray:
     return np.array(plain.numpy(), order="C")
 
 
-def say_unheard(module: nn.Module, model: Model) -> None:
+def say_unheard(module: nn.Module, model: Model, lost_hooks: list[str]) -> None:
     """Warn of each property that is not followed: hooks, parameters that no operation uses, and evaluation mode."""
-    for hooks in unheard_hooks(module):
+    for hooks in lost_hooks:
         warnings.warn(f"{hooks} are not run in training", stacklevel=4)
     if idle := [name for name, _ in module.named_parameters() if name in model.unused]:
         more = f" and {len(idle) - MOST_NAMES} more" if len(idle) > MOST_NAMES else ""

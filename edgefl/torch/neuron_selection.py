@@ -172,8 +172,11 @@ def _frozen(model: nn.Module) -> list[tuple[Tensor, ActiveChannels]]:
 def _apply(model: nn.Module, spec: ModelSpec, chosen: NeuronSet) -> None:
     """Tell converted layers what is frozen. In other layers, cut the gradients and put the statistics back by hooks."""
     handles = _HOOKS.setdefault(model, [])
+    shared = model.__dict__[GRAPH].shared if GRAPH in model.__dict__ else {}
     for name, active in _blocks(spec, chosen).items():
         owner = model.get_submodule(layer_of(name))
+        if name in shared and spec.params[name].kind == "learn":  # another layer may add to its gradient
+            handles.append(model.get_parameter(name).register_hook(partial(_cut, active)))
         if type(owner) in PLAIN:
             known: Any = owner
             known.edgefl_active = _merged(known.edgefl_active, active)

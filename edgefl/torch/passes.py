@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from edgefl.errors import DataError
 from edgefl.learning.batches import Keyed
-from edgefl.learning.fit_options import Delta, Trainable
+from edgefl.learning.fit_options import Delta
 from edgefl.learning.learner import Samples
 from edgefl.learning.lowering.active_ids import trained_blocks
 from edgefl.learning.optimizers import Saved
 from edgefl.learning.running.input_checks import check_index, check_samples
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.trainable_parameters import Trainable
 from edgefl.torch.dropout import Dropping
 from edgefl.torch.frozen_parameters import keep_statistics
 from edgefl.torch.gradient_cut import cut

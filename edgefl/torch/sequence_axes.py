@@ -7,8 +7,6 @@ models/graph/axis_reading.py knows the axes of a graph's operations.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -18,6 +16,7 @@ from torch import nn
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model
 from edgefl.models.graph.axis_reading import NCL, NLC, OTHER, fitting_order, read_order
+from edgefl.torch.attempt_warnings import warnings_of_success
 from edgefl.torch.trace import read_module
 
 Inputs = NDArray[np.float32]
@@ -58,7 +57,7 @@ def _in_either_order(module: nn.Module, inputs: Inputs, axes: str) -> Read:
     failures: dict[str, str] = {}
     for order in orders:
         try:
-            with _warnings_of_success():
+            with warnings_of_success():
                 found = _read(module, given[order])
         except GraphError as error:
             failures[order] = str(error)
@@ -96,7 +95,7 @@ def _as_lines(module: nn.Module, inputs: Inputs, error: GraphError) -> Read:
     error   the failure with the samples as images of one channel
     """
     try:
-        with _warnings_of_success():
+        with warnings_of_success():
             return _read(module, inputs)
     except GraphError as found:
         of_lines = found
@@ -120,13 +119,3 @@ def _shown(inputs: Inputs) -> str:
 
 def _named(order: str) -> str:
     return {NCL: "channels and steps", NLC: "steps and channels"}[order]
-
-
-@contextmanager
-def _warnings_of_success() -> Iterator[None]:
-    """Give the warnings of the context only if it succeeds. The warnings of an attempt that fails are dropped."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for each in said:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

@@ -59,6 +59,8 @@ class SequenceSelfAttention(nn.Module):
     """Self-attention of a sequence like nn.MultiheadAttention, up to its out_proj, with its parameter names."""
 
     hold: Hold | None = None
+    in_proj_weight: Tensor
+    in_proj_bias: Tensor
 
     def __init__(self, op: SelfAttention) -> None:
         super().__init__()
@@ -67,8 +69,8 @@ class SequenceSelfAttention(nn.Module):
             self.register_parameter(name, nn.Parameter(torch.zeros(info.shape)))
 
     def forward(self, x: Tensor) -> Tensor:
-        bias = self._parameters.get("in_proj_bias")
-        qkv = functional.linear(x.transpose(1, 2), self.get_parameter("in_proj_weight"), bias)
+        bias = self.in_proj_bias if self.op.bias else None
+        qkv = functional.linear(x.transpose(1, 2), self.in_proj_weight, bias)
         qkv = self.hold(qkv) if self.hold else qkv
         q, k, v = (part.unflatten(2, (self.op.num_heads, -1)).transpose(1, 2) for part in qkv.chunk(3, 2))
         found = functional.scaled_dot_product_attention(q, k, v, is_causal=self.op.causal)

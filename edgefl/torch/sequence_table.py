@@ -77,12 +77,12 @@ def _attention(
     if module.dropout and module.training:
         raise GraphError(f"dropout={module.dropout} of attention's shares; expected 0 (its attribute dropout)")
     size, has_bias = module.embed_dim, module.in_proj_bias is not None
-    heads = SelfAttention(size, module.num_heads, module.head_dim, _is_causal(attn_mask), has_bias)
+    heads = SelfAttention(size, module.num_heads, module.head_dim, is_causal_mask(attn_mask), has_bias)
     out = Linear(size, size, module.out_proj.bias is not None)
     return SequenceCall(query, (("", heads), (".out_proj", out)), _layout(module))
 
 
-def _is_causal(mask: Any) -> bool:
+def is_causal_mask(mask: Any) -> bool:
     """Return True if a mask of attention leaves out all later steps, and False if it leaves out nothing.
 
     Raises  GraphError for every other mask.

@@ -20,7 +20,7 @@ from torch import nn
 
 from edgefl.errors import GraphError
 from edgefl.learning.batches import Listed, keyed, occurring
-from edgefl.learning.fit_options import Delta, FitOptions, Trainable, options_of
+from edgefl.learning.fit_options import Delta, FitOptions, options_of
 from edgefl.learning.learner import (
     SPARSE_BATCH,
     Array,
@@ -45,6 +45,7 @@ from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.submodel import lifted
+from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
 from edgefl.models.neurons.update import EVERY_KIND, KINDS, Update, values
 from edgefl.torch import module_parts
 from edgefl.torch.graph_module import GraphModule
@@ -89,6 +90,9 @@ class TorchLearner:
         graph = None if model is None else model.graph
         spec = neurons if graph is None else ModelSpec.of(graph)
         assert spec is not None
+        if graph is not None and graph.auxiliary:
+            found = ", ".join(each.result for each in graph.auxiliary)
+            raise GraphError(f"TorchLearner of a graph with the auxiliary outputs {found}; expected a GraphLearner")
         own = deepcopy(module) if module is not None else GraphModule(graph)  # type: ignore[arg-type]
         self._dtype, self._device = np.dtype(dtype), torch.device(device)
         if model is not None:
@@ -138,7 +142,7 @@ class TorchLearner:
 
     def take(
         self,
-        selection: NeuronSet | Mask | None = None,
+        selection: NeuronSet | Mask | TrainableParameters | None = None,
         *,
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
@@ -184,7 +188,9 @@ class TorchLearner:
         form, and raises GraphError for a module without a graph.
         """
         options = options_of(options, former, named)
+        trainable = TrainableParameters.of(self.spec, options.trainable)
         if options.cut:
+            options = replace(options, trainable=trainable.within(self._part(after, options.cut).spec))
             batches = self._part(after, options.cut).joined(batches)
             rows = np.unique(np.concatenate(occurring(batches)[0]))
             near = Samples(self.features(samples, rows, cut=options.cut), samples.y[rows], loss=samples.loss)

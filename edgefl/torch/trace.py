@@ -1,39 +1,38 @@
-"""The conversion of a torch module to a Graph by torch.fx: forward runs once on symbols, and every call becomes a node.
+"""The conversion of a torch module to a Graph, by torch.fx or by torch.export.
 
-The result is checked on the example input. So a module whose forward does more than the trace shows (in-place writes
-through views, branches on data) is refused and not converted wrongly.
+The result is checked on the example input. So a module whose forward does more than its graph shows (in-place writes
+through views, branches on data) is refused and not converted wrongly. fx_front_end.py and export_front_end.py convert.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph, Model, Params
-from edgefl.models.graph.operations import Shape
-from edgefl.torch.frozen_parameters import with_frozen
-from edgefl.torch.graph_converter import Converter
+from edgefl.torch.attempt_warnings import warnings_of_success
+from edgefl.torch.call_sources import RefusedCallError
+from edgefl.torch.export_front_end import Converted, converted_by_export
+from edgefl.torch.exported_program import NotExportedError
+from edgefl.torch.fx_front_end import NotTracedError, TrainingLostError, converted_by_fx, lost_in_training
 from edgefl.torch.graph_module import to_torch
+from edgefl.torch.module_state import in_mode, unchanged
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.module_wishes import check_inputs, check_wishes, say_unheard, unheard_hooks, unused_values
-from edgefl.torch.sequence_table import UNFOLDED
-from edgefl.torch.shape_branches import decided, without_branches
 
+Read = tuple[Model, nn.Module]
 TOLERANCE = 1e-4  # share of the largest output, far below real differences, as torch's kernels compute both sides
 
 
 def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     """Read the graph and the parameters of a torch module that is made of edgefl's operations.
 
-    module         any nn.Module that torch.fx can trace. The module is not changed
+    module         any nn.Module that torch.fx can trace or torch.export can export. The module is not changed
     example_input  float32 [batch, channels, height, width], [batch, features] or the like, or int64 ids [batch,
                    length]. The example gives the input shape, and checks the result in evaluation mode
     Raises         GraphError that names the first operation or argument that edgefl cannot take
@@ -62,86 +61,58 @@ def read_module(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Mod
     check_inputs(module)
     if type(module) in MODULES:  # parameter names need a prefix, which a Sequential of one layer gives
         module = nn.Sequential(module).train(module.training)
-    graph, left_out = _converted(module, tuple(example_input.shape[1:]))
-    graph = with_frozen(graph, module)
-    model = Model(graph, _parameters(graph, module))
-    model = Model(*model, unused_values(module, model))
-    _check_ids(graph, example_input)
-    check_output(model, module, example_input, left_out)
-    say_unheard(module, model)
+    model, left_out, lost_hooks = _read_in_either_way(module, example_input)
+    say_unheard(module, model, lost_hooks)
     return model, left_out
 
 
-def _converted(module: nn.Module, input_shape: Shape) -> tuple[Graph, nn.Module]:
-    """Return the graph of the module in training mode, and the end of the module that the graph leaves out.
+def _read_in_either_way(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Module, list[str]]:
+    """Return the model by torch.fx, or by torch.export if torch.fx cannot trace the module or convert its trace.
 
-    Raises  GraphError, also if the module can be converted in evaluation mode alone, because its training would be
-            lost.
+    torch.fx takes milliseconds and torch.export takes seconds, so torch.fx comes first. The third result names the
+    hooks that the graph does not have.
     """
     try:
-        return _converted_in_mode(module, input_shape, True)
+        with warnings_of_success():
+            found = _checked(converted_by_fx(module, tuple(example_input.shape[1:])), module, example_input)
+            return *found, unheard_hooks(module)
     except GraphError as error:
-        in_training = error
+        by_fx = error
     try:
-        _converted_in_mode(module, input_shape, False)
-    except GraphError:
-        raise in_training from None
-    raise GraphError(
-        f"in training mode: {in_training}; in evaluation mode the module can be converted, and its training would be "
-        "lost: expected a forward without branches on self.training, and without further outputs in training (as by "
-        "aux_logits=False)"
-    )
+        return *_checked(converted_by_export(module, example_input), module, example_input), []
+    except NotExportedError as error:
+        raise (error if isinstance(by_fx, NotTracedError) else by_fx) from None
+    except GraphError as error:
+        raise _clearer(by_fx, error) from None
 
 
-def _converted_in_mode(module: nn.Module, input_shape: Shape, training: bool) -> tuple[Graph, nn.Module]:
-    converter = Converter(module, input_shape)
-    with _in_mode(module, training), _unchanged(module):
-        return converter.convert(_trace(module, input_shape)), converter.left_out
+def _clearer(by_fx: GraphError, by_export: GraphError) -> GraphError:
+    """Return the refusal that tells more: by torch.fx for a setting of a layer, and otherwise by torch.export.
+
+    torch.export sees the operations of which a layer consists, and torch.fx sees the layer.
+    """
+    found, told = by_export, by_fx.refusal if isinstance(by_fx, TrainingLostError) else by_fx
+    if isinstance(told, RefusedCallError) and isinstance(by_export, RefusedCallError):
+        found = told if told.layer and told.layer == by_export.layer else by_export
+    return lost_in_training(found) if isinstance(by_fx, TrainingLostError) else found
 
 
-def _trace(module: nn.Module, input_shape: Shape) -> fx.Graph:
-    try:
-        return without_branches(_ModuleTracer(input_shape).trace(module), input_shape)
-    except Exception as error:  # forward is foreign code: whatever it raises on symbols, it cannot be traced
-        raise GraphError(f"{type(module).__name__} cannot be traced: {error}") from error
+def _checked(found: Converted, module: nn.Module, example_input: Tensor) -> Read:
+    """Return the model of a converted module. Raises GraphError unless it computes what the module computes."""
+    model = Model(found.graph, _parameters(found.graph, module, found.constants))
+    model = Model(*model, unused_values(module, model))
+    _check_ids(found.graph, example_input)
+    check_output(model, module, example_input, found.left_out)
+    return model, found.left_out
 
 
-class _ModuleTracer(fx.Tracer):
-    """A tracer that stops at the modules of the table and at torch's own modules, but not at modules of UNFOLDED."""
-
-    def __init__(self, input_shape: Shape) -> None:
-        super().__init__()
-        self._input_shape = input_shape
-
-    def create_args_for_root(
-        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
-    ) -> tuple[Callable[..., Any], list[Any]]:
-        def one_input(module: nn.Module, x: Any) -> Any:  # all other arguments have their defaults
-            return root_fn(module, x)
-
-        return super().create_args_for_root(one_input, is_module, concrete_args)
-
-    def to_bool(self, obj: fx.Proxy) -> bool:
-        return decided(obj.node, self._input_shape)
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        if type(m) in UNFOLDED:
-            return False
-        return type(m) in MODULES or super().is_leaf_module(m, module_qualified_name)
-
-    def call_module(
-        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        if type(m) in UNFOLDED:
-            forward = partial(UNFOLDED[type(m)], m)
-        return super().call_module(m, forward, args, kwargs)
-
-
-def _parameters(graph: Graph, module: nn.Module) -> Params:
-    """Return float32 copies of the module's values for the graph's parameters."""
-    state = module.state_dict()
+def _parameters(graph: Graph, module: nn.Module, constants: Mapping[str, Tensor]) -> Params:
+    """Return float32 copies of the module's values for the graph's parameters, and of the constants of its forward."""
+    state = {**module.state_dict(), **constants}
     seen: dict[int, str] = {}
     for name in graph.parameters():
+        if name not in state:
+            raise GraphError(f"{name} is not in the module's state_dict; expected parameters that the module registers")
         value = state[name]
         if value.is_meta:
             raise GraphError(f"{name} is on the device meta; expected values: module.to_empty(device='cpu'), then init")
@@ -171,7 +142,7 @@ def check_output(model: Model, module: nn.Module, example_input: Tensor, left_ou
     The module runs twice and must give equal outputs.
     """
     twin = to_torch(model).eval()
-    with torch.no_grad(), _in_mode(module, False), _unchanged(module):
+    with torch.no_grad(), in_mode(module, False), unchanged(module):
         expected = module(example_input.clone()).cpu()
         again = module(example_input.clone()).cpu()
         found = left_out(twin(example_input.detach().cpu().to(torch.float32, copy=True)))
@@ -189,34 +160,3 @@ def check_output(model: Model, module: nn.Module, example_input: Tensor, left_ou
             f"{type(module).__name__}: its output differs at a second call; expected a forward that keeps no state "
             "from one batch to the next: begin each batch from torch.zeros"
         )
-
-
-@contextmanager
-def _unchanged(module: nn.Module) -> Iterator[None]:
-    """Restore the attributes of every submodule after the context.
-
-    torch.fx leaves constants in them, and a forward may write its results there.
-    """
-    before = [(part, dict(vars(part))) for part in module.modules()]
-    try:
-        yield
-    finally:
-        for part, attributes in before:
-            vars(part).clear()
-            vars(part).update(attributes)
-
-
-@contextmanager
-def _in_mode(module: nn.Module, training: bool) -> Iterator[None]:
-    """Set training or evaluation mode for the context, and then restore the mode of every submodule.
-
-    In training mode a submodule stays in evaluation mode if its owner has put only this submodule into it.
-    """
-    modes = {part: part.training for part in module.modules()}
-    if not (training and module.training):
-        module.train(training)
-    try:
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode

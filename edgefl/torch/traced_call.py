@@ -77,6 +77,11 @@ def described(node: Traced, modules: dict[str, nn.Module]) -> str:
     return {"call_method": "method ", "get_attr": "attribute ", "placeholder": "input "}[node.op] + repr(node.target)
 
 
+def refused(message: str, *sources: Any) -> None:
+    """Stand in a graph for a call that edgefl cannot take. The converter raises the message."""
+    raise GraphError(message)
+
+
 def is_end(node: Traced) -> bool:
     """Return whether only the output of the module reads the node."""
     return all(user.op == "output" for user in node.users)

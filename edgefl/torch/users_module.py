@@ -6,6 +6,7 @@ trace.py and sequence_axes.py read the module.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from torch import nn
 
 from edgefl.errors import GraphError
 from edgefl.learning.losses import BinaryCrossEntropy, CrossEntropy, Loss
-from edgefl.models.graph import Graph, Model
+from edgefl.models.graph import Model
 from edgefl.models.graph.operations import Sigmoid
 from edgefl.torch.sequence_axes import read_with
 
@@ -34,5 +35,5 @@ def model_of(module: nn.Module, inputs: NDArray[np.float32], axes: str, loss: Lo
     graph = model.graph
     if isinstance(graph.nodes[-1].op, Sigmoid) and isinstance(loss, BinaryCrossEntropy) and len(graph.nodes) > 1:
         warnings.warn(f"the Sigmoid at the end is left to loss={loss}: outputs are logits", stacklevel=5)
-        return model._replace(graph=Graph(graph.input_shape, graph.nodes[:-1]))
+        return model._replace(graph=replace(graph, nodes=graph.nodes[:-1]))
     return model

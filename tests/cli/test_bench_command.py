@@ -78,7 +78,8 @@ def test_a_table_and_why_no_neurons_were_frozen(desk, capsys) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch("batch 4, 1 threads, medians of [0-9]+ passes in turn", lines[0])
     assert [line[:12] for line in lines[2:4]] == ["torch, eager", "converted   "]
-    assert lines[-1].startswith("no neurons to freeze: Branching cannot be traced")
+    assert lines[-1].startswith("no neurons to freeze: theirs_timed.py, line 14 ")
+    assert "forward branches on values of the input" in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -78,6 +79,42 @@ def test_a_module_or_what_makes_it_is_converted_with_its_weights(desk: Path) -> 
         assert convert(factory) == 0
         np.testing.assert_allclose(edgefl.load("mine.safetensors").predict(x), logits, atol=1e-5, err_msg=factory)
         assert list(model_files.load("mine.safetensors").params) == list(expected.state_dict())
+
+
+REFUSED = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        y = torch.erf(self.a(x))
+        z = self.b(torch.erf(y)) * 2
+        return torch.cumsum(z, 1)
+"""
+
+
+def test_all_operations_that_are_refused_are_listed_at_once(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    Path("refused_one.py").write_text(REFUSED)
+    assert main(["convert", "--explain", "refused_one.py:Net", "--input", "4"]) == 1
+    erf = "torch.erf: edgefl has no operation for it (the module has 2 such operations)"
+    assert capsys.readouterr().out.splitlines() == [
+        f"refused_one.py, line 11 (`y = torch.erf(self.a(x))`): {erf}",
+        f"refused_one.py, line 12 (`z = self.b(torch.erf(y)) * 2`): {erf}",
+        "refused_one.py, line 13 (`return torch.cumsum(z, 1)`): torch.cumsum: edgefl has no operation for it",
+    ]
+    assert main(["convert", "--explain", "theirs_one:small", "--input", "1,8,8"]) == 0
+    assert capsys.readouterr().out == "theirs_one:small: edgefl takes every operation\n"
+
+
+def test_the_time_of_a_conversion_is_shown(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    assert convert("theirs_one:small") == 0
+    assert re.search(r"parameters, converted in \d+\.\d s$", capsys.readouterr().err.strip())
 
 
 def test_a_model_of_sequences_trains_on_an_npz_file_of_them(desk: Path) -> None:

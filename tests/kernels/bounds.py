@@ -7,7 +7,8 @@ here is this square root with room for the few roundings outside the sum:
     |error| <= eps (4 + 2 sqrt(n)) magnitude,    eps = 2^-24,  magnitude = the same formula on absolute values
 
 So a kernel that drops, repeats or misplaces one ordinary term fails. Operations that only move or compare values have
-no entry, because their results are exact.
+no entry, because their results are exact. An operation of the family activation needs no entry if a few roundings
+suffice.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from edgefl.kernels import reference
+from edgefl.kernels.table import FAMILIES, TABLE
 
 from .cases import Args, Array
 
@@ -33,7 +35,9 @@ def bounds(op: str, before: Args, after: Args) -> Bounds:
     if op in LINEAR:
         name, terms = LINEAR[op]
         return {name: growth(terms(before)) * _on_absolute_values(op, before)[name]}
-    return OTHERS[op](before, after) if op in OTHERS else {}
+    if op in OTHERS:
+        return OTHERS[op](before, after)
+    return of_activation(before, after) if TABLE[op] in FAMILIES["activation"] else {}
 
 
 def growth(terms: float) -> float:
@@ -285,13 +289,13 @@ def activation_backward(before: Args, after: Args) -> Bounds:
     return {"dx": 48 * EPS * np.abs(before["dy"]) + 1e-38}
 
 
-def elu_forward(before: Args, after: Args) -> Bounds:
-    return {"y": 16 * EPS * np.abs(after["y"]) + 1e-38}
+def of_activation(before: Args, after: Args) -> Bounds:
+    """Bound the results of an activation without an entry of its own: a few roundings.
 
-
-def elu_backward(before: Args, after: Args) -> Bounds:
-    """An argument of the exponential errs by its own size, which no argument with a result of some size exceeds."""
-    return {"dx": 16 * EPS * np.abs(after["dx"]) + 1e-37 * (1 + np.abs(before["dy"]))}
+    An argument of the exponential errs by its own size, which no argument with a result of some size exceeds.
+    """
+    least = 1e-37 * (1 + np.abs(before.get("dy", 0.0)))
+    return {name: 16 * EPS * np.abs(after[name]) + least for name in ("y", "dx") if name in after}
 
 
 def prelu_forward(before: Args, after: Args) -> Bounds:
@@ -519,8 +523,6 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "groupnorm_lanes_backward": groupnorm_lanes_backward,
     "activation_forward": activation_forward,
     "activation_backward": activation_backward,
-    "elu_forward": elu_forward,
-    "elu_backward": elu_backward,
     "prelu_forward": prelu_forward,
     "prelu_backward": prelu_backward,
     "gru_forward": gru_forward,

@@ -21,6 +21,7 @@ ROW = """        Signature(
             "y = min(max(x, low), high) of the channels",
             rules=("low: low <= high: a number that high is not below",),
             c=InC("x B C inner low high needed=channels y"),
+            cuda="x y chosen:Chosen batch low high",
         ),
 """
 REFERENCE = '''
@@ -44,15 +45,7 @@ static efl_status clamp_f32(const float* x, efl_int64 batch, efl_int64 channels,
 }
 """
 CUDA = """
-struct ClampArgs {
-    const float* x;
-    float* y;
-    Chosen chosen;
-    Size batch;
-    double low, high;
-};
-
-EFL_KERNEL(clamp, 256, ClampArgs) {
+EFL_KERNEL(clamp, 256) {
     const float low = float(a.low), high = float(a.high);
     each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
         const int at = position_of(a.chosen, i).at;
@@ -60,17 +53,10 @@ EFL_KERNEL(clamp, 256, ClampArgs) {
     });
 }
 """
-LAUNCHES = """
-
-def clamp(x: KernelArray, low: float, high: float, y: KernelArray, channels: KernelArray | None) -> Launches:
-    batch, ids = x.shape[0], Ids.of(channels, x.shape[1])
-    return [launch("clamp", batch * ids.count * x.inner, x, y, *chosen(channels, x), batch, float(low), float(high))]
-"""
 ADDED = {
     "edgefl/kernels/reference/elementwise.py": REFERENCE,
     "csrc/kernels/elementwise.inl.h": BODY,
     "csrc/cuda/elementwise.cuh": CUDA,
-    "edgefl/kernels/cuda/elementwise.py": LAUNCHES,
 }
 PROGRAM = """
 import sys

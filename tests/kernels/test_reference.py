@@ -10,7 +10,7 @@ import pytest
 
 from edgefl.kernels import reference
 from edgefl.kernels.reference.dropout import philox, words
-from edgefl.kernels.table import ACTIVATIONS
+from edgefl.kernels.table import ACTIVATIONS, TABLE
 
 from .calls import as_float64, each, run
 from .cases import SENTINEL, Args, Array, Case, adversarial, rectifiers, settings
@@ -306,16 +306,34 @@ def test_place_dot(case: Case) -> None:
     close(after["out"], (tensor(before["a"]) * tensor(before["b"])).sum(1))
 
 
-@of("elu_backward")
-def test_elu_forward_and_backward(case: Case) -> None:
-    before, after = solved(case)
-    leaf = tensor(before["x"], grad=True)
-    y = F.elu(leaf, before["alpha"])
-    y.backward(tensor(before["dy"]))
-    close_where(after["dx"], leaf.grad, before["channels"])
-    found = np.empty_like(before["x"])
-    reference.elu_forward(before["x"], before["alpha"], found)
-    close(found, y)
+NAMED = [
+    name
+    for name, row in TABLE.items()
+    if name.endswith("_backward") and row.names[:2] == ("dy", "x") and row.names[-2:] == ("dx", "channels")
+    if all(argument.type == "real" for argument in row.arguments[2:-2])
+]
+"""The activations that have the name and the settings of a function of torch.nn.functional."""
+
+
+@pytest.mark.parametrize("op", NAMED)
+def test_an_activation_with_the_name_of_torchs(op: str) -> None:
+    name = op.removesuffix("_backward")
+
+    def check(case: Case) -> None:
+        before, after = solved(case)
+        leaf, settings_of = tensor(before["x"], grad=True), [before[each] for each in TABLE[op].names[2:-2]]
+        y = getattr(F, name)(leaf, *settings_of)
+        y.backward(tensor(before["dy"]))
+        close_where(after["dx"], leaf.grad, before["channels"])
+        found = np.empty_like(before["x"])
+        getattr(reference, f"{name}_forward")(before["x"], *settings_of, found)
+        close(found, y)
+
+    of(op)(check)()
+
+
+def test_elu_is_an_activation_with_the_name_of_torchs() -> None:
+    assert "elu_backward" in NAMED
 
 
 @of("prelu_backward")

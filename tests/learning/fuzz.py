@@ -22,9 +22,11 @@ from edgefl import kernels
 from edgefl.learning import FitOptions, GraphLearner, Learner, Samples
 from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.lowering.active_ids import trained_blocks
+from edgefl.learning.lowering.gradient_needs import RowsCols
 from edgefl.models.graph import Model, Params
 from edgefl.models.graph.cuts import after, cuts, until
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.trainable_parameters import TrainableParameters
 
 from . import oracle
 from .graphs import model, targets
@@ -138,12 +140,17 @@ class Problem:
             params = {name: params[name] for name in spec.params}
         nothing = np.zeros(0, np.int32)
         learned = [name for name, param in spec.params.items() if param.kind == "learn"]
-        blocks = dict.fromkeys(learned, (nothing, None)) | dict(trained_blocks(spec, chosen.trainable))
+        blocks = dict.fromkeys(learned, (nothing, None)) | self._trained(spec)
         linear = self.linear if chosen.is_linear else None
         at_neurons = oracle.cut(blocks) if chosen.delta == "cut" else None
         given = (graph, params, data, self.batches, chosen.optimizer)
         found, _ = oracle.train(*given, blocks, self.pull, linear, at_neurons, dtype, self.dropout)
         return found if chosen.bn_frozen == "track" else found | self._frozen(spec, found)
+
+    def _trained(self, spec: ModelSpec) -> dict[str, RowsCols]:
+        """The trained rows and columns of the parameters of `spec`, which is the model or a part of it."""
+        chosen = TrainableParameters.of(ModelSpec.of(self.trial.graph), self.trial.trainable)
+        return dict(trained_blocks(spec, chosen.within(spec)))
 
     def _still(self, dtype: torch.dtype) -> Samples:
         """Results at the cut, by torch in evaluation mode."""
@@ -157,7 +164,7 @@ class Problem:
     def _frozen(self, spec: ModelSpec, found: Params) -> Params:
         """Running statistics, which only follow the batches where they are trained."""
         statistics = {name: param for name, param in spec.params.items() if param.kind == "stat"}
-        trained = trained_blocks(spec, self.trial.trainable)
+        trained = self._trained(spec)
         kept = {}
         for name in statistics:
             weight = f"{name.rpartition('.')[0]}.weight"

@@ -34,6 +34,7 @@ from edgefl.models.graph.operations import (
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
+    InputPart,
     LayerNorm,
     Linear,
     Mul,
@@ -50,7 +51,8 @@ from edgefl.models.graph.operations import (
 torch.set_num_threads(1)  # the models are tiny
 
 Tensors = dict[str, torch.Tensor]
-Blocks = Mapping[str, tuple[np.ndarray | None, np.ndarray | None]]
+Blocks = Mapping[str, tuple[np.ndarray | None, np.ndarray | None] | np.ndarray]
+"""By parameter its rows and columns, or booleans of its shape."""
 
 
 def to_torch(params: Mapping[str, np.ndarray], dtype: torch.dtype = torch.float64) -> Tensors:
@@ -74,7 +76,7 @@ def logits(
     `at_neurons(node, y)` may replace the result of every convolution and Linear, queries, keys and values of attention,
     and the states of a recurrent layer after each step. Dropout is at the position `dropout`, or there is no dropout.
     """
-    values = {INPUT: x}
+    values, params = {INPUT: x}, _with_computed(graph, params)
     for number, node in enumerate(graph.nodes):
         if isinstance(node.op, Recurrent | SelfAttention):
             run = _recur if isinstance(node.op, Recurrent) else _attend
@@ -89,6 +91,25 @@ def logits(
     return values[graph.nodes[-1].name].flatten(1)
 
 
+def _with_computed(graph: Graph, params: Tensors) -> Tensors:
+    """Return the parameters together with the computed ones, by torch's own functions."""
+    run: dict[str, Callable] = {
+        "WeightNorm": lambda op, g, v: torch._weight_norm(v, g, 0),
+        "MatrixProduct": lambda op, a, b: torch.einsum("ij,jk->ik", a, b),
+        "ParameterSum": lambda op, a, b: torch.add(a, b),
+        "ParameterProduct": lambda op, a, b: torch.mul(a, b),
+        "ScaledParameter": lambda op, a: torch.mul(a, op.factor),
+        "TransposedMatrix": lambda op, a: torch.transpose(a, 0, 1),
+        "ReshapedParameter": lambda op, a: a.view(op.shape),
+        "ParameterRows": lambda op, a: torch.narrow(a, 0, op.start, op.length),
+        "StackedParameters": lambda op, *parts: torch.concat(parts),
+    }
+    found = dict(params)
+    for each in graph.computed:
+        found[each.name] = run[each.op.title](each.op, *(found[name] for name in each.sources))
+    return found
+
+
 def kept(op: AnyDropout, number: int, shape: tuple[int, ...], position: Keyed) -> np.ndarray:
     """Return the factors of the values of node `number` in a step: 0 or 1 / (1 - p), for each value or for whole
     planes.
@@ -101,7 +122,7 @@ def kept(op: AnyDropout, number: int, shape: tuple[int, ...], position: Keyed) -
 
 def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool) -> torch.Tensor:
     op, x = node.op, inputs[0]
-    weight, bias = params.get(f"{node.name}.weight"), params.get(f"{node.name}.bias")
+    weight, bias = params.get(node.full_name("weight")), params.get(node.full_name("bias"))
     if isinstance(op, Conv2d):
         return F.conv2d(x, weight, bias, op.stride, op.padding, op.dilation, op.groups)
     if isinstance(op, Linear):
@@ -116,7 +137,11 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     if isinstance(op, Embedding):
         return F.embedding(x.long(), weight, op.padding_idx).movedim(-1, 1)
     if isinstance(op, WithParameter):
-        value = params[node.name] if len(op.shape) > 1 else params[node.name].view(-1, *[1] * (x.dim() - 2))
+        value = (
+            params[node.full_name("")]
+            if len(op.shape) > 1
+            else params[node.full_name("")].view(-1, *[1] * (x.dim() - 2))
+        )
         value = value.movedim(-1, 0) if op.channels_last else value
         return x + value if isinstance(op, AddParameter) else x * value
     if isinstance(op, Reshape):
@@ -127,6 +152,8 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return x.permute(0, *(axis + 1 for axis in op.axes))
     if isinstance(op, FlattenPlaces):
         return x.movedim(1, -1).flatten(1)
+    if isinstance(op, InputPart):
+        return torch.narrow(x, 1, op.start, math.prod(op.shape)).reshape(len(x), *op.shape)
     if isinstance(op, Slice):
         return x[:, :, op.start : op.start + op.length]
     if isinstance(op, LayerNorm):
@@ -142,7 +169,7 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     if isinstance(op, Upsample):
         return F.interpolate(x, scale_factor=op.scale_factor[4 - x.dim() :], mode="nearest")
     if isinstance(op, BatchNorm):
-        stats = params[f"{node.name}.running_mean"], params[f"{node.name}.running_var"]
+        stats = params[node.full_name("running_mean")], params[node.full_name("running_var")]
         return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
     if isinstance(op, GroupNorm):
         return F.group_norm(x, op.num_groups, weight, bias, op.eps)
@@ -160,7 +187,7 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
 def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
     """Run torch's own layer, step by step where something happens at its neurons."""
     op, lstm = node.op, node.op.title == "LSTM"
-    weights = [params[f"{node.name}.{name}"] for name in op.parameters()]
+    weights = [params[node.full_name(name)] for name in op.parameters()]
     state = x.new_zeros(1, len(x), op.hidden_size)
     carried, run = ((state, state), torch.lstm) if lstm else (state, torch.gru)
     settings, x = (op.bias, 1, 0.0, True, False, True), x.transpose(1, 2)
@@ -176,8 +203,8 @@ def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | 
 
 
 def _attend(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
-    op, bias = node.op, params.get(f"{node.name}.in_proj_bias")
-    qkv = F.linear(x.transpose(1, 2), params[f"{node.name}.in_proj_weight"], bias).transpose(1, 2)
+    op, bias = node.op, params.get(node.full_name("in_proj_bias"))
+    qkv = F.linear(x.transpose(1, 2), params[node.full_name("in_proj_weight")], bias).transpose(1, 2)
     qkv = at_neurons(node, qkv) if at_neurons else qkv
     heads = (part.unflatten(1, (op.num_heads, op.head_dim)).transpose(2, 3) for part in qkv.chunk(3, 1))
     return F.scaled_dot_product_attention(*heads, is_causal=op.causal).transpose(2, 3).flatten(1, 2)
@@ -225,7 +252,7 @@ def train(
     tensors = to_torch(params, dtype)
     learned = {name: value for name, value in tensors.items() if value.requires_grad}
     chosen = blocks or dict.fromkeys(learned, (None, None))
-    masks = {name: torch.tensor(mask(value.shape, *chosen[name])) for name, value in learned.items()}
+    masks = {name: torch.tensor(_mask_of(value.shape, chosen[name])) for name, value in learned.items()}
     optimiser = optimizer_of(learned.values(), sgd)
     total, divisor, seen = 0.0, 0.0, 0
     for step, batch in enumerate(batches):
@@ -298,6 +325,10 @@ def cut(blocks: Blocks) -> Callable:
         return y * active + (y * (1 - active)).detach()
 
     return at_neurons
+
+
+def _mask_of(shape: tuple[int, ...], block: tuple[np.ndarray | None, np.ndarray | None] | np.ndarray) -> np.ndarray:
+    return block if isinstance(block, np.ndarray) else mask(shape, *block)
 
 
 def mask(shape: tuple[int, ...], rows: np.ndarray | None, cols: np.ndarray | None) -> np.ndarray:

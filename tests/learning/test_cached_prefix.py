@@ -15,7 +15,8 @@ from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import TrainingConfiguration
 from edgefl.learning.memory.exact import exact
 from edgefl.models.graph import Graph, Model, architectures
-from edgefl.models.graph.cuts import cuts
+from edgefl.models.graph.cuts import before, cuts
+from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.gather import put, take
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -120,6 +121,38 @@ def test_halves_take_half_the_memory_and_train_nearly_the_same(name: str, cut: s
     for parameter, value in half.read().items():
         assert np.abs(value - whole.read()[parameter]).max() <= 0.1 * max(moves.values())
     assert bits(half) != bits(whole)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 8, 16])
+@pytest.mark.parametrize("name", ["lenet5", "fedspu_cifar"])
+def test_passes_take_no_more_memory_than_those_of_the_same_layers_by_name(name: str, batch: int) -> None:
+    """The passes before and after the cut lie in one arena, and the results that are kept come on top."""
+    start = model(name)
+    for cut in cuts(start.graph):
+        learner, whole = GraphLearner(start), GraphLearner(start)
+        rows = [np.arange(batch, dtype=np.int32) + batch * step for step in range(2)]
+        learner.fit(samples(), rows, SGD(0.1), FitOptions(cut=cut))
+        behind = frozenset(learner.rest(cut).spec.learned)
+        whole.fit(samples(), rows, SGD(0.1), FitOptions(behind))
+        held, named = learner.memory(), whole.memory()
+        kept = 4 * 2 * batch * int(np.prod(start.graph.shapes[cut]))
+        training = TrainingConfiguration("", start.graph, batch, examples=2 * batch, cut=cut)
+        assert held["arena"] == exact(training).parts["arena"]
+        assert held["features"] == kept
+        if batch >= 4 or not is_behind_products(start.graph, cut):
+            assert held["arena"] <= named["arena"]
+
+
+def is_behind_products(graph: Graph, cut: str) -> bool:
+    """Whether a Linear layer lies before the cut. Then all passes have 4 examples."""
+    return any(isinstance(node.op, Linear) for node in before(graph, cut))
+
+
+def test_no_bit_depends_on_the_examples_in_a_pass_of_convolutions() -> None:
+    """Steps of 16 examples follow passes of 16, and steps of 3 examples follow passes of 2."""
+    learner, rows = GraphLearner(model("lenet5")), np.arange(45, dtype=np.int32)
+    found = [learner.features(samples(), rows, chunk, "flatten") for chunk in (1, 2, 4, 8, 16)]
+    assert len({each.tobytes() for each in found}) == 1
 
 
 def test_the_same_steps_as_of_the_whole_model_with_its_first_layers_frozen() -> None:

@@ -122,7 +122,7 @@ def test_evaluation_by_running_statistics_has_the_bits_of_the_parts(
     found = learner.predict(data.x), learner.evaluate(data), learner.features(data, cut=cut)
     planned = lower(graph, ModelSpec.of(graph), 3, mode="predict")
     assert "batchnorm_relu_eval" in {call.op for call in planned.calls}
-    monkeypatch.setattr(lowering, "fuse", lambda nodes, apart: nodes)
+    monkeypatch.setattr(lowering, "fuse", lambda nodes, apart, outputs: nodes)
     assert planned.arena_bytes <= lower(graph, ModelSpec.of(graph), 3, mode="predict").arena_bytes
     expected = parts.predict(data.x), parts.evaluate(data), parts.features(data, cut=cut)
     assert found[0].tobytes() == expected[0].tobytes()
@@ -161,7 +161,7 @@ def test_fused_training_equals_the_parts(
         found = []
         for is_fused in (True, False):
             if not is_fused:
-                monkeypatch.setattr(lowering, "fuse", lambda nodes, apart: nodes)
+                monkeypatch.setattr(lowering, "fuse", lambda nodes, apart, outputs: nodes)
             learner = GraphLearner(model(graph), backend)
             learner.fit(
                 data, [np.arange(batch, dtype=np.int32)] * 3, SGD(0.05, momentum=0.5), FitOptions(neurons, delta=delta)
@@ -207,5 +207,5 @@ def test_gradients_of_fused_blocks_equal_autograd(
 def test_fused_plans_are_smaller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     graph = architectures.build(name, (3, 32, 32), 10)
     fused = lower(graph, ModelSpec.of(graph), 16).arena_bytes
-    monkeypatch.setattr(lowering, "fuse", lambda nodes, apart: nodes)
+    monkeypatch.setattr(lowering, "fuse", lambda nodes, apart, outputs: nodes)
     assert fused < lower(graph, ModelSpec.of(graph), 16).arena_bytes

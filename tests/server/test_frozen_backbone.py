@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 import torch
 
+from edgefl.cli.status import examine
 from edgefl.experiment import model_file
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
+from edgefl.models.graph import Model
+from edgefl.protocol.wire.model_message import pack
 from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
@@ -67,6 +70,17 @@ def test_simulate_sends_the_classifier_alone(given, simulated) -> None:
     assert moved == {"classifier.1.weight", "classifier.1.bias"}
 
 
+def check_sockets(served: Path, clients) -> None:
+    """Count what went through the sockets: payloads of rounds and evaluations, and the model once for each device."""
+    last = run_history.traffic(served)[-1]
+    payloads = ROUNDS * CLIENTS * (CLASSIFIER + HEADER)
+    assert examine(served)["frozen_bytes"] == sum(value.nbytes for value in clients.initial().values()) - CLASSIFIER
+    assert last.received - last.received_headers == payloads
+    model = len(pack(Model(clients.graph, clients.initial())))
+    evaluations = last.sent - last.sent_headers - payloads - CLIENTS * model
+    assert evaluations == ROUNDS * CLIENTS * (CLASSIFIER + HEADER)
+
+
 def test_a_server_and_two_devices_send_the_classifier_alone(given, simulated, tmp_path: Path) -> None:
     _, experiment, model, clients = given
     state, _ = simulated
@@ -83,6 +97,7 @@ def test_a_server_and_two_devices_send_the_classifier_alone(given, simulated, tm
             over.result(timeout=120)
         assert server.wait(timeout=60) == 0
     assert sizes(run_history.metrics(served)) == [[(CLASSIFIER + HEADER, CLASSIFIER + HEADER)] * CLIENTS] * ROUNDS
+    check_sockets(served, clients)
     found = run_history.final_state(served).arrays["model"]
     for name, value in state.arrays["model"].items():
         assert found[name].tobytes() == value.tobytes(), name

@@ -13,11 +13,11 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name every torch user writes)
 from torch import nn
-from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
+from torch.nn.utils import parametrizations, prune, spectral_norm
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model, model_files
-from edgefl.models.graph.operations import Dropout, Linear, ReLU
+from edgefl.models.graph.operations import Dropout, Linear, MulParameter, ReLU
 from edgefl.torch import from_torch
 from edgefl.torch.state_dict import write_state_dict
 from tests.torch.traced import Forward, example
@@ -46,16 +46,7 @@ def dropping(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 
 REFUSED = {
-    "weight_norm": (
-        lambda: nn.Sequential(weight_norm(nn.Linear(4, 3))),
-        "module '0' (Linear): weight is computed by WeightNorm, and training would change only the result; expected a "
-        "plain parameter: torch.nn.utils.remove_weight_norm(module, 'weight') keeps the present values",
-    ),
     "spectral_norm": (lambda: nn.Sequential(spectral_norm(nn.Linear(4, 3))), "remove_spectral_norm(module, 'weight')"),
-    "parametrized weight_norm": (
-        lambda: nn.Sequential(parametrizations.weight_norm(nn.Linear(4, 3))),
-        "module '0' (ParametrizedLinear): weight is computed by WeightNorm",
-    ),
     "parametrized spectral_norm": (
         lambda: nn.Sequential(parametrizations.spectral_norm(nn.Linear(4, 3))),
         "torch.nn.utils.parametrize.remove_parametrizations(module, 'weight')",
@@ -78,10 +69,6 @@ REFUSED = {
         lambda: of(lambda m: m[0].weight.register_post_accumulate_grad_hook(lambda g: None)),
         "parameter '0.weight': a gradient hook",
     ),
-    "hook that changes a result": (
-        lambda: of(lambda m: m[0].register_forward_hook(lambda m, a, r: 2 * r)),
-        "; forward hooks of '0' (Linear), which the trace does not have",
-    ),
     "further outputs in training": (
         lambda: Forward(aside, a=nn.Linear(4, 3), b=nn.Linear(4, 3)),
         "in training mode: the module returns (a, b); expected the result of its last operation; in evaluation mode the"
@@ -89,11 +76,11 @@ REFUSED = {
     ),
     "noise in training": (
         lambda: Forward(noisy, a=nn.Linear(4, 3)),
-        "in training mode: function torch.randn_like: edgefl has no operation for it; in evaluation mode",
+        "torch.randn_like: edgefl has no operation for it: write nn.Dropout, or leave the noise to the data; in eval",
     ),
     "another dropout in training": (
         lambda: Forward(dropping, a=nn.Linear(4, 3)),
-        "in training mode: function torch.nn.functional.alpha_dropout: edgefl has no operation for it",
+        "torch.nn.functional.alpha_dropout: edgefl has no operation for it: write nn.Dropout; in evaluation mode",
     ),
 }
 
@@ -134,6 +121,13 @@ def test_what_is_not_followed_is_named(change: Callable[[nn.Sequential], object]
         warnings.simplefilter("always")
         from_torch(of(change), example(5, 4))
     assert [said in str(each.message) for each in found] == [True] * bool(said)
+
+
+def test_a_hook_that_changes_a_result_is_an_operation() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no sentence says that the hook is not run
+        model = from_torch(of(lambda m: m[0].register_forward_hook(lambda m, a, r: 2 * r)), example(5, 4))
+    assert [node.op for node in model.graph.nodes][:2] == [Linear(4, 3), MulParameter((3,))]
 
 
 def test_hooks_of_a_part_that_is_made_of_others_are_operations() -> None:

@@ -130,7 +130,7 @@ def test_masked_models_train_and_grow_alike() -> None:
     for name in grown[0]:
         np.testing.assert_array_equal(grown[1][name], grown[0][name])
     assert found.work().search > 0
-    with pytest.raises(SelectionError, match="neurons of a model with masks"):
+    with pytest.raises(SelectionError, match="neurons were chosen for a model with masks"):
         found.fit(samples(), BATCHES, SGD(0.1), FitOptions(NEURONS))
     with pytest.raises(SelectionError, match="outside the mask"):
         found.write(GraphLearner(MODEL).take(mask(0.9)))

@@ -142,7 +142,10 @@ def test_settings_are_kept() -> None:
 
 
 REFUSALS: dict[str, tuple[nn.Module, str]] = {
-    "two layers": (recurrent(nn.GRU, ends("GRU")["mean"], num_layers=2), "num_layers=2; expected 1"),
+    "the states of two layers": (
+        recurrent(nn.GRU, lambda m, x: m.r(x)[1].mean(0), num_layers=2),
+        "the last states of several layers; expected the state of one layer, as by h[-1]",
+    ),
     "two directions": (
         Forward(lambda m, x: m.r(x)[0].mean(1), r=nn.GRU(FEATURES, 4, batch_first=True, bidirectional=True)),
         "bidirectional=True; expected False",
@@ -160,16 +163,14 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
         ),
         "an initial state; expected no state, or torch.zeros",
     ),
-    "zeros elsewhere": (
-        recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + x.new_zeros(x.size(0), 4)),
-        "summand torch.zeros; expected the result of an operation",
-    ),
     "state of the batch before": (Stateful(), "its output differs at a second call; expected a forward that keeps"),
-    "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "result 1; expected one of the first 1"),
-    "called twice": (recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + m.r(x)[0][:, 1]), "called twice"),
+    "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "the cells of an LSTM; expected its outputs"),
     "of features": (Forward(lambda m, x: m.r(x[:, 0])[0], r=nn.GRU(6, 4)), "input of 1 extents; expected steps"),
     "other keys": (attention(lambda m, x: m.a(x, x.relu(), x)[0]), "query, key and value differ"),
-    "its weights": (attention(lambda m, x: m.a(x, x, x)[1].flatten(1)), "result 1; expected one of the first 1"),
+    "its weights": (
+        attention(lambda m, x: m.a(x, x, x)[1].flatten(1)),
+        "in module 'a' (MultiheadAttention): ",
+    ),
     "dropout": (attention(attended(), dropout=0.2), "dropout=0.2 of attention's shares; expected 0"),
     "a band": (attention(attended(LATER[:7, :7] | LATER[:7, :7].T)), "attn_mask of shape (7, 7); expected no mask"),
     "weights of scores": (attention(attended(torch.ones(7, 7))), "attn_mask of shape (7, 7); expected no mask"),
@@ -188,7 +189,7 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
             lambda m, x: m.e(x, src_key_padding_mask=LATER[:3, :7]),
             e=nn.TransformerEncoderLayer(FEATURES, 2, 4, 0.0, batch_first=True),
         ),
-        "src_key_padding_mask is given; expected None",
+        "forward ties itself to one batch size",
     ),
 }
 

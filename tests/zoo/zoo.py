@@ -816,7 +816,6 @@ TEXTS = tuple(name for name, (_, shape) in TAKEN.items() if shape is IDS)
 LOSSES: dict[str, Loss] = {"regression": MSE(), "multi-label": BinaryCrossEntropy()}  # of the others: cross-entropy
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
-    "GRU of two layers": (lambda: Recurrent(nn.GRU, num_layers=2), (10, 6), "num_layers=2; expected 1"),
     "attention with dropout": (lambda: Encoder(0.1), (10, 8), "dropout=0.1 of attention's shares; expected 0"),
     "ShuffleNet-like": (shufflenet, IMAGE, "expected 512 values in 1 to 3 extents after the batch"),
 }

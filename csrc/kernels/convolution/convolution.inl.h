@@ -1,12 +1,5 @@
-// Convolution: forward, input gradient and weight gradient, and which way each takes. All choices are by shape alone,
-// so that the result does not depend on the machine's load or on the number of threads.
-
-// The transforms cost some `balance` products per channel and tile; vectors want tiles, and one row has no pairs of
-// them.
-static bool pays_for_points(int64_t ins, int64_t outs, int64_t balance, int64_t batch, int64_t out_h, int64_t out_w) {
-    return ins * outs >= balance * (ins + outs) && out_h > 1 && out_w > 1 &&
-           batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= 16;
-}
+// Convolution: forward and input gradient, and which way each takes. All choices are by shape alone, so that the result
+// does not depend on the machine's load or on the number of threads.
 
 static bool has_plain_taps(const Correlation& c) {
     const auto plain = [](const Axis& axis) {
@@ -103,7 +96,7 @@ static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, con
 
 static void clear_channels(const efl_conv2d& c, efl_index ins, float* dx) {
     const int64_t count = count_of(ins, c.in_channels), plane = c.height * c.width;
-    split(c.batch * count, plane, [&](int64_t first, int64_t last) {
+    split(c.batch * count, plane, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
             zero_floats(dx + (i / count * c.in_channels + id_of(ins, i % count)) * plane, plane);
     });
@@ -172,55 +165,4 @@ static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy,
             if (const efl_status status = correlate(phase)) return status;
         }
     return EFL_OK;
-}
-
-// As for the correlations, by shape alone; here fewer channels pay, as the plain sums do worse (measured on Zen 3: 25
-// to 25 channels even, 25 to 50 at .8 of the time).
-static bool prefers_tiles(const WeightGradient& w) {
-    const efl_conv2d& c = w.conv;
-    const bool plain =
-        c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dil_h == 1 && c.dil_w == 1;
-    return plain && c.groups == 1 &&
-           pays_for_points(w.ins_per_group(), count_of(w.outs, c.out_channels), 13, c.batch, w.geometry.out_h,
-                           w.geometry.out_w);
-}
-
-// Vectors of a map with which the pixel kernel spends its time on loading and storing sums.
-constexpr int64_t FEW_VECTORS = 32;
-constexpr int64_t PIXEL_WEIGHTS = 32768 / W;  // up to here its vector-wide sums fit in L2, beside a map of few vectors
-
-// Lanes over channels, or over pixels: decided by shape. Measured on Zen 3 with equal numbers of channels: 14x14, 8x8
-// and 16x16, 25x25 weights and up are faster over channels; 32x32 is faster over pixels up to 50x50 and about even at
-// 64x64.
-static bool prefers_channels(const WeightGradient& w, int64_t weights) {
-    if (w.conv.groups != 1) return false;
-    if (w.positions() > FEW_VECTORS * W) return weights > 8 * PIXEL_WEIGHTS;
-    return weights > PIXEL_WEIGHTS || w.ins_per_group() >= W;
-}
-
-// One of the five ways.
-static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy,
-                                         efl_index outs, efl_index ins, float* dw) {
-    const Geometry g(*conv);
-    const WeightGradient w{
-        .conv = *conv,
-        .geometry = g,
-        .planes = forward_planes(*conv, g),
-        .x = x,
-        .x_channels = x_channels,
-        .dy = dy,
-        .outs = outs,
-        .ins = ins,
-        .dw = dw,
-    };
-    const int64_t weights = count_of(outs, conv->out_channels) * w.ins_per_group() * w.taps();
-    if (weights == 0) return EFL_OK;
-    if (conv->batch == 0) {
-        zero_floats(dw, weights);
-        return EFL_OK;
-    }
-    if (prefers_depthwise(*conv, MOST_CELLS)) return weight_of_depthwise(w);
-    if (prefers_tiles(w)) return weight_by_tiles(w);
-    if (prefers_fives(w)) return weight_by_fives(w);
-    return prefers_channels(w, weights) ? weight_by_channels(w) : weight_by_pixels(w);
 }

@@ -5,11 +5,9 @@
 // Rounding errors are about twice those of the plain sum, and a cell that is not finite spoils all results of its
 // tiles.
 
-constexpr int64_t FIVES_WEIGHTS = 1 << 18;  // floats: beyond it the transformed weights outrun L2, and the arena
-constexpr int64_t FIVES_BALANCE = 16;       // products per channel and tile that the transforms cost
-constexpr int64_t FIVES_TILES = 48;         // of a chunk
-constexpr int64_t FIVES_SOURCES = 16;       // transformed at a time
-constexpr int64_t FIVES_RUN = 2;            // vectors of tiles that stay in L1 while panels pass by
+constexpr int64_t FIVES_TILES = 48;    // of a chunk
+constexpr int64_t FIVES_SOURCES = 16;  // transformed at a time
+constexpr int64_t FIVES_RUN = 2;       // vectors of tiles that stay in L1 while panels pass by
 
 struct Fives {
     const Correlation& c;

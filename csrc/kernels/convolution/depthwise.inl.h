@@ -7,12 +7,6 @@
 // for each of its phases (forward), or has results for each of its phases, which the same source gives (input
 // gradient).
 
-// Cells of a plane, beyond which its vectors leave L1 (32x32: .9 to 1.4 of the time of vectors along rows, 16x16 .7 to
-// .9, 8x8 .2 to .5, with AVX-512), or L2 where the other way takes its phases one after the other (32x32 at a stride of
-// 2: .25).
-constexpr int64_t MOST_CELLS = 512, MOST_STRIDED_CELLS = 4096;
-constexpr int64_t MOST_STRIDE = 4;
-
 // One axis of a source among zeros: `length` cells from `origin` on in each of `step` phases.
 struct PaddedAxis {
     int64_t source, origin, step, length;
@@ -201,14 +195,8 @@ static efl_status convolve_depthwise(Depthwise&& d) {
     return EFL_OK;
 }
 
-// A channel for each channel, half a vector of them or more, and planes that are small.
-static bool prefers_depthwise(const efl_conv2d& c, int64_t cells) {
-    return 2 * c.groups >= W && c.groups == c.in_channels && c.groups == c.out_channels &&
-           c.height * c.width <= cells && c.stride_h <= MOST_STRIDE && c.stride_w <= MOST_STRIDE;
-}
-
-static efl_status depthwise_forward(const efl_conv2d& c, const Geometry& g, const float* x, const float* weight,
-                                    const float* bias, float* y) {
+efl_status depthwise_forward(const efl_conv2d& c, const Geometry& g, const float* x, const float* weight,
+                             const float* bias, float* y) {
     const Axis rows = forward_axis(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h),
                cols = forward_axis(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w);
     return convolve_depthwise(Depthwise{.c = c,
@@ -227,8 +215,8 @@ static efl_status depthwise_forward(const efl_conv2d& c, const Geometry& g, cons
                                         .padded = {PaddedAxis(&rows, 1), PaddedAxis(&cols, 1)}});
 }
 
-static efl_status depthwise_grad_input(const efl_conv2d& c, const Geometry& g, const float* dy, const float* weight,
-                                       efl_index outs, efl_index ins, float* dx) {
+efl_status depthwise_grad_input(const efl_conv2d& c, const Geometry& g, const float* dy, const float* weight,
+                                efl_index outs, efl_index ins, float* dx) {
     Axis rows[MOST_STRIDE], cols[MOST_STRIDE];
     const int64_t spread_h = least(c.stride_h, c.height), spread_w = least(c.stride_w, c.width);
     for (int64_t a = 0; a < spread_h; ++a)

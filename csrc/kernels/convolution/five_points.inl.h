@@ -16,6 +16,9 @@
 // that add to one result are neighbours: their products are one sum. Source: Lavin and Gray (arXiv:1509.09308), section
 // 4.1, for the taps apart.
 
+constexpr int64_t FIVES_WEIGHTS = 1 << 18;  // floats: beyond it the transformed weights outrun L2, and the arena
+constexpr int64_t FIVES_BALANCE = 16;       // products per channel and tile that the transforms cost
+
 constexpr int FIVE = 5, SPAN = 6, LINE_POINTS = 7, FIVE_POINTS = 49;
 constexpr int LINE_RESULT[LINE_POINTS] = {0, 1, 2, 3, 0, 1, 3};
 

@@ -168,7 +168,7 @@ static void column_sums(const float* dy, int64_t batch, int64_t channels, efl_in
 
 static efl_status channel_sum_f32(const float* dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs,
                                   float* db) {
-    split(count_of(outs, channels), batch * inner, [&](int64_t first, int64_t last) {
+    split(count_of(outs, channels), batch * inner, [=](int64_t first, int64_t last) {
         if (inner == 1) return column_sums(dy, batch, channels, outs, first, last, db);
         for (int64_t j = first; j < last; ++j) {
             double total = 0;

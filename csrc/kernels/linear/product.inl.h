@@ -142,7 +142,7 @@ static ColumnProduct of_chosen_rows(ColumnProduct whole) {
 
 static void put_chosen_rows(const ColumnProduct& whole, const Chosen& rows, float* to, int64_t pitch) {
     rows.fill();
-    split(whole.terms, whole.m_ids.count, [&](int64_t t0, int64_t t1) {
+    split(whole.terms, whole.m_ids.count, [=](int64_t t0, int64_t t1) {
         const Chosen::Range all = rows.range(0, whole.m_ids.count);
         rows.read_all(whole.a + t0 * whole.t_step, t1 - t0, whole.t_step, all, to + t0 * pitch, pitch);
     });

@@ -29,6 +29,11 @@ struct Step {
         const int64_t span = id_of(cols, part.column + part.width - 1) + 1 - id_of(cols, part.column);
         if (span > part.width && span <= MAX_SPAN)
             return sgd.plain() ? apply_spread<true>(part, span) : apply_spread<false>(part, span);
+        return sgd.plain() ? apply_neighbours<true>(part) : apply_neighbours<false>(part);
+    }
+
+    template <bool PLAIN>
+    void apply_neighbours(const Part& part) const {
         SgdStep tile = sgd;
         tile.grad = part.grads;
         for (int64_t n = 0, end; n < part.width; n = end) {
@@ -36,7 +41,7 @@ struct Step {
             end = n + 1;
             while (end < part.width && id_of(cols, part.column + end) == column + end - n) ++end;
             for (int64_t m = 0; m < part.count; ++m)
-                tile.segment(id_of(rows, part.row + m) * w_pitch + column, m * part.pitch + n, end - n);
+                tile.segment<PLAIN>(id_of(rows, part.row + m) * w_pitch + column, m * part.pitch + n, end - n);
         }
     }
 

@@ -149,7 +149,7 @@ static void groupnorm_features_backward(const float* dy, const float* xhat, cons
                                         efl_index outs, float* dx, float* dweight, float* dbias) {
     feature_gradients(dy, xhat, batch, channels, outs, dweight, dbias);
     const int64_t size = channels / groups, needed = count_of(groups_needed, groups);
-    split(batch * needed, size + PLANE_COST, [&](int64_t first, int64_t last) {
+    split(batch * needed, size + PLANE_COST, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t b = i / needed, group = id_of(groups_needed, i % needed), g = b * groups + group;
             const float *const w = weight + group * size, *const from = dy + g * size, *const seen = xhat + g * size;

@@ -106,7 +106,7 @@ static void denormalise_vectors(const NormVectors& g, const float* dy, const flo
 template <class Body>
 static void each_group_vectors(const efl_norm_lanes& shape, const Body& body) {
     const int64_t members = shape.channels / shape.groups;
-    split(shape.batch * shape.groups, members * shape.cells * shape.lanes, [&](int64_t first, int64_t last) {
+    split(shape.batch * shape.groups, members * shape.cells * shape.lanes, [=](int64_t first, int64_t last) {
         for (int64_t group = first; group < last; ++group)
             for (int64_t lane = 0; lane < shape.lanes; lane += W)
                 body(group, NormVectors{shape.cells, shape.lanes, members, lane, int(least(W, shape.lanes - lane))});

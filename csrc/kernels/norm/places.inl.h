@@ -16,7 +16,7 @@ template <class Body>
 static void each_positions(int64_t batch, int64_t channels, int64_t inner, const Body& body) {
     constexpr int64_t block = VECTORS_ABREAST * W;
     const int64_t blocks = (inner + block - 1) / block;
-    split(batch * blocks, least(inner, block) * channels, [&](int64_t first, int64_t last) {
+    split(batch * blocks, least(inner, block) * channels, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t b = i / blocks, begin = i % blocks * block;
             if (begin + block <= inner) {
@@ -100,7 +100,7 @@ static inline void position_gradients(Positions<U> at, const float* dy, const fl
 static efl_status layernorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std,
                                          efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs,
                                          float* dx, float* dweight, float* dbias) {
-    split(count_of(outs, channels), batch * (inner + PLANE_COST), [&](int64_t first, int64_t last) {
+    split(count_of(outs, channels), batch * (inner + PLANE_COST), [=](int64_t first, int64_t last) {
         for (int64_t j = first; j < last; ++j) {
             NormSums total;
             for (int64_t b = 0; b < batch; ++b) {

@@ -46,7 +46,7 @@ static efl_status batchnorm_forward_f32(const float* x, const float* weight, con
 static efl_status batchnorm_eval_f32(const float* x, const float* weight, const float* bias, const float* running_mean,
                                      const float* running_var, efl_int64 batch, efl_int64 channels, efl_int64 inner,
                                      float eps, float* y) {
-    split(batch * channels, inner, [&](int64_t first, int64_t last) {
+    split(batch * channels, inner, [=](int64_t first, int64_t last) {
         for (int64_t p = first; p < last; ++p) {
             const int64_t c = p % channels;
             const Affine f{running_mean[c], inverse_std(running_var[c], eps), weight[c], bias[c]};

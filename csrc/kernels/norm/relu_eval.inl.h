@@ -52,7 +52,7 @@ template <class R>
 static void rectify_planes(const Running& running, const float* x, int64_t batch, int64_t channels, int64_t height,
                            int64_t width, bool halved, float* y) {
     const int64_t inner = height * width, pooled = (height / 2) * (width / 2);
-    split(channels, batch * (inner + PLANE_COST), [&](int64_t first, int64_t last) {
+    split(channels, batch * (inner + PLANE_COST), [=](int64_t first, int64_t last) {
         for (; first < last; first += ABREAST) {  // roots once for all images, and memory nearly in order
             const int64_t end = least(first + ABREAST, last);
             Affine affine[ABREAST];

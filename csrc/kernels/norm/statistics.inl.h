@@ -108,7 +108,7 @@ static void batchnorm_planes(const float* x, int64_t batch, int64_t channels, in
                 for (int64_t c = first; c < last; ++c) plane(PlaneRun{b * channels + c, 1, 0}, affine[c - first]);
     };
     split(channels, batch * (inner + PLANE_COST),
-          [&](int64_t first, int64_t last) { each_abreast(first, last, batch * inner, walk); });
+          [=](int64_t first, int64_t last) { each_abreast(first, last, batch * inner, walk); });
 }
 
 // Where in the compact order of `outs` a channel sits, for channels asked in ascending order; -1 if it is not there.
@@ -131,7 +131,7 @@ static void batchnorm_gradients(const float* weight, const float* bias, const fl
                                 efl_index outs, float* dweight, float* dbias, Sum&& sum, Write&& write) {
     const double n = double(batch * inner);
     const int64_t work = batch * (inner + PLANE_COST);
-    split(count_of(channels_needed, channels), work, [&](int64_t first_needed, int64_t last_needed) {
+    split(count_of(channels_needed, channels), work, [=](int64_t first_needed, int64_t last_needed) {
         Position position{outs, 0};
         each_abreast(first_needed, last_needed, batch * inner, [&](auto channels_abreast, int64_t first, int64_t end) {
             constexpr int64_t most = decltype(channels_abreast)::most;
@@ -174,7 +174,7 @@ template <class Group>
 static void each_normal_group(const float* x, int64_t count, int64_t size, int64_t work, float eps, float* mean,
                               float* inv_std, const Group& group) {
     if (size == 0) return;
-    split(count, work, [&](int64_t first, int64_t last) {
+    split(count, work, [=](int64_t first, int64_t last) {
         for (int64_t g = first; g < last; ++g) {
             const float* values = x + g * size;
             Moments all(values, least(stretch, size));
@@ -209,7 +209,7 @@ static efl_status groupnorm_gradients(const float* weight, const float* bias, co
     const int64_t size = channels / groups, needed = count_of(groups_needed, groups);
     NormSums* sums = static_cast<NormSums*>(scratch(batch * channels * int64_t(sizeof(NormSums))));
     if (!sums) return EFL_NO_MEMORY;
-    split(batch * needed, size * (inner + PLANE_COST), [&](int64_t first, int64_t last) {
+    split(batch * needed, size * (inner + PLANE_COST), [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t b = i / needed, g = b * groups + id_of(groups_needed, i % needed),
                           channel = g % groups * size;

@@ -18,7 +18,7 @@ static inline void each_window(const efl_adaptive& p, const Visit& visit) {
 }
 
 static efl_status adaptive_avgpool_forward_f32(const efl_adaptive* p, const float* x, float* y) {
-    split(p->planes, p->height * p->width, [&](int64_t first, int64_t last) {
+    split(p->planes, p->height * p->width, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const float* const from = x + i * p->height * p->width;
             float* const to = y + i * p->out_height * p->out_width;
@@ -36,7 +36,7 @@ static efl_status adaptive_avgpool_forward_f32(const efl_adaptive* p, const floa
 static efl_status adaptive_avgpool_backward_f32(const efl_adaptive* p, const float* dy, efl_int64 channels,
                                                 efl_index channels_needed, float* dx) {
     const int64_t needed = count_of(channels_needed, channels), plane = p->height * p->width;
-    split(p->planes / channels * needed, plane, [&](int64_t first, int64_t last) {
+    split(p->planes / channels * needed, plane, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t at = i / needed * channels + id_of(channels_needed, i % needed);
             const float* const from = dy + at * p->out_height * p->out_width;

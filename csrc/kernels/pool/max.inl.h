@@ -63,12 +63,12 @@ static inline vf halve(const float* top, int64_t width, int64_t left, vf* code) 
 
 template <int ROWS>
 static void halve_plane(const Pooling& pool, const float* x, float* y, uint8_t* codes) {
-    const int64_t width = pool.p->width;
-    for (int64_t oh = 0; oh < pool.out_h; ++oh)
-        for (int64_t ow = 0; ow < pool.out_w; ow += W) {
-            const int64_t from = ROWS * oh * width + 2 * ow, to = oh * pool.out_w + ow, left = pool.out_plane() - to;
+    const int64_t width = pool.p->width, in_plane = pool.in_plane(), out_h = pool.out_h, out_w = pool.out_w;
+    for (int64_t oh = 0; oh < out_h; ++oh)
+        for (int64_t ow = 0; ow < out_w; ow += W) {
+            const int64_t from = ROWS * oh * width + 2 * ow, to = oh * out_w + ow, left = out_h * out_w - to;
             vf code;
-            const vf best = halve<ROWS>(x + from, width, pool.in_plane() - from, &code);
+            const vf best = halve<ROWS>(x + from, width, in_plane - from, &code);
             if (left >= W) {
                 store(y + to, best);
                 if (codes) store_u8(codes + to, code);
@@ -88,8 +88,8 @@ static inline void unhalve(vf dy, vf code, float* dx, int64_t width, int n) {
 
 template <int ROWS>
 static void halve_plane_backward(const Pooling& pool, const float* dy, const uint8_t* codes, float* dx) {
-    const int64_t width = pool.p->width, out_w = pool.out_w, used = 2 * out_w;
-    for (int64_t oh = 0; oh < pool.out_h; ++oh) {
+    const int64_t width = pool.p->width, out_h = pool.out_h, out_w = pool.out_w, used = 2 * out_w;
+    for (int64_t oh = 0; oh < out_h; ++oh) {
         const int64_t at = oh * out_w;
         float* top = dx + ROWS * oh * width;
         if (out_w < W) {  // the n < W windows of a row shorter than a vector
@@ -109,7 +109,7 @@ static void halve_plane_backward(const Pooling& pool, const float* dy, const uin
 static efl_status maxpool_forward_f32(const efl_pool2d* p, const float* x, float* y, efl_uint8* codes) {
     const Pooling pool(p);
     const auto each = [&](const auto& plane) {
-        each_plane(*p, 1, everything, [&](int64_t i) {
+        each_plane(*p, 1, everything, [=](int64_t i) {
             const int64_t out = i * pool.out_plane();
             plane(x + i * pool.in_plane(), y + out, codes ? codes + out : nullptr);
         });
@@ -133,7 +133,7 @@ static efl_status maxpool_backward_f32(const efl_pool2d* p, const float* dy, con
     const auto plane = is_halving(*p, 2)   ? halve_plane_backward<2>
                        : is_halving(*p, 1) ? halve_plane_backward<1>
                                            : maxpool_plane_backward;
-    each_plane(*p, channels, channels_needed, [&](int64_t i) {
+    each_plane(*p, channels, channels_needed, [=](int64_t i) {
         const int64_t out = i * pool.out_plane();
         plane(pool, dy + out, codes + out, dx + i * pool.in_plane());
     });

@@ -66,7 +66,7 @@ static void maxpool_vectors_backward(const Pooling& pool, int64_t lanes, const f
 static efl_status maxpool_lanes_forward_f32(const efl_pool2d* p, efl_int64 lanes, const float* x, float* y,
                                             efl_uint8* codes) {
     const Pooling pool(p);
-    split(p->planes, pool.in_plane() * lanes, [&](int64_t first, int64_t last) {
+    split(p->planes, pool.in_plane() * lanes, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t out = i * pool.out_plane() * lanes;
             maxpool_vectors(pool, lanes, x + i * pool.in_plane() * lanes, y + out, codes ? codes + out : nullptr);
@@ -79,7 +79,7 @@ static efl_status maxpool_lanes_backward_f32(const efl_pool2d* p, efl_int64 lane
                                              const efl_uint8* codes, float* dx) {
     const Pooling pool(p);
     const auto plane = is_halving(*p, 2) ? maxpool_vectors_backward<false> : maxpool_vectors_backward<true>;
-    split(p->planes, pool.in_plane() * lanes, [&](int64_t first, int64_t last) {
+    split(p->planes, pool.in_plane() * lanes, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t out = i * pool.out_plane() * lanes;
             plane(pool, lanes, dy + out, codes + out, dx + i * pool.in_plane() * lanes);

@@ -50,7 +50,7 @@ static inline void store_codes_of(uint8_t* codes, vf code, int n) {
 template <class Visit>
 static void each_plane(const efl_pool2d& p, int64_t channels, efl_index channels_needed, Visit&& visit) {
     const int64_t needed = count_of(channels_needed, channels);
-    split(p.planes / channels * needed, p.height * p.width, [&](int64_t first, int64_t last) {
+    split(p.planes / channels * needed, p.height * p.width, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) visit(i / needed * channels + id_of(channels_needed, i % needed));
     });
 }

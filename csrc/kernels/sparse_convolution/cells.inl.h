@@ -158,7 +158,7 @@ static void clear_cells(const SparseLayout& l, float* cells) {
 static void fill_cells(const SparseLayout& l, const SparseImages& images, const SparsePositions& positions,
                        int64_t first, float* cells) {
     positions.find(l, first);
-    split(l.channels, l.plane * W, [&](int64_t from, int64_t to) {
+    split(l.channels, l.plane * W, [=](int64_t from, int64_t to) {
         for (int64_t c = from; c < to; ++c) {
             if (l.band < l.down.positions) clear_outside(l, first, cells + c * l.plane * W);
             fill_channel(l, images.channel(c), positions, cells + c * l.plane * W);

@@ -162,7 +162,7 @@ static efl_int64 sparse_conv2d_lanes() { return W; }
 // dy's cells of a band: [channel][row][col] of vectors, without halo.
 static void fill_sent(const SparseLayout& l, const SparseImages& images, const SparseBand& band, float* sent) {
     const int64_t cells = band.rows * l.along.positions;
-    split(l.rows, cells * W, [&](int64_t from, int64_t to) {
+    split(l.rows, cells * W, [=](int64_t from, int64_t to) {
         for (int64_t o = from; o < to; ++o)
             images.channel(o).each(band.first * l.along.positions, cells, l.down.positions * l.along.positions,
                                    [=](int64_t i, vf vector) { store(sent + (o * cells + i) * W, vector); });

@@ -58,7 +58,7 @@ struct SparseBuild {
 static void read_codes(const SparseBuild& b) {
     const int64_t taps = b.forward.l.taps, pairs = b.forward.l.rows * b.forward.l.channels, each = 64 / taps;
     const uint64_t all = (uint64_t(1) << taps) - 1;
-    split((pairs + each - 1) / each, each * 16, [&](int64_t first, int64_t last) {
+    split((pairs + each - 1) / each, each * 16, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             uint64_t word = b.bits.read(i * each * taps, 64);
             for (int64_t k = i * each; k < least(pairs, (i + 1) * each); ++k, word >>= taps)

@@ -136,12 +136,8 @@ class DeviceModel:
             )
         self._is_own = self._algorithm.keeps_model
         answer = exchange.trained_message(reply, plan, client_state.spec, self._welcome.values, seconds)
-        return TrainingResult(
-            answer,
-            StoredClientState(
-                client_state.learner.read() if self._is_own else {}, client_state.private, client_state.arrays
-            ),
-        )
+        own = client_state.learner.read(client_state.spec.exchanged) if self._is_own else {}
+        return TrainingResult(answer, StoredClientState(own, client_state.private, client_state.arrays))
 
     def throughput(self, clocks: ClockPair) -> Throughput | None:
         """Measure the throughput by training the method's trials for a moment. The trained values are not kept.

@@ -16,14 +16,19 @@ from edgefl.deployment.device.device_environment import DeviceEnvironment, Writt
 from edgefl.deployment.device.device_model import Data, DeviceModel, followed, method_of, same_run
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_state import DeviceState, Membership
+from edgefl.deployment.device.model_download import SPOILT_TRIES as SPOILT_TRIES
+from edgefl.deployment.device.model_download import ModelDownload
+from edgefl.deployment.device.model_download import SpoiltError as SpoiltError
+from edgefl.deployment.device.model_download import WrongModelError as WrongModelError
 from edgefl.deployment.device.throughput_meter import ClockPair
 from edgefl.deployment.device.throughput_report import ThroughputReporter
-from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
+from edgefl.errors import EdgeflError, RequestError, RunError
 from edgefl.learning.learner import MakeLearner
 from edgefl.methods.rounds.provenance import provenance
 from edgefl.protocol.wire import handshake
 from edgefl.protocol.wire.connection import payload_bytes
 from edgefl.protocol.wire.messages import (
+    PARTS,
     PROTOCOL,
     Challenge,
     Enrol,
@@ -32,7 +37,7 @@ from edgefl.protocol.wire.messages import (
     Hello,
     Message,
     ModelChunk,
-    ModelRequest,
+    ModelParts,
     Refused,
     Train,
     Verdict,
@@ -43,15 +48,6 @@ from edgefl.system.log_lines import Alert
 
 FIELDS = Welcome.__struct_fields__
 DEFERRED = 16  # messages that wait for a verdict
-SPOILT_TRIES = 3  # whole downloads with another digest, after which the device asks for no more
-
-
-class SpoiltError(RunError):
-    """A download that has to be made again from its beginning, over a new connection."""
-
-
-class WrongModelError(RemoteProtocolError):
-    """A model that has another digest than the server states, however often it is downloaded."""
 
 
 class Device:
@@ -81,8 +77,7 @@ class Device:
         self._nonce = b""
         self._declaring = ThroughputReporter(profile.reports_throughput, world.say, world.within)
         self._has_begun = False  # whether this process has drawn its life in the directory
-        self._offset = 0  # byte of the model at which this connection's download began
-        self._spoilt, self._spoilt_since = 0, 0.0  # number of downloads with another digest, time of the first
+        self._download = ModelDownload(state, world, profile.bounds.seconds)
         self._run = state.run
         self.finished: str | None = None
         if state.enrolment is not None:
@@ -141,6 +136,7 @@ class Device:
     def hello(self, nonce: bytes) -> Hello:
         """Return the first message of a connection. `nonce` is 32 random bytes, new for each connection."""
         self._nonce, self._deferred = nonce, []
+        self._download.begin()
         if not self._has_begun:
             self._durably(lambda: self._state.begin(self._world.random_bytes))
             self._has_begun = True
@@ -156,6 +152,8 @@ class Device:
         match message:
             case Challenge():
                 yield self._enrol(message)
+            case ModelParts():
+                self._download.offer(message.parts)
             case Welcome():
                 yield from self._begin(message)
             case ModelChunk():
@@ -191,11 +189,13 @@ class Device:
         if not self._is_vouched:
             handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
         self._run = challenge.run
-        has_model = enrolment is not None and self._state.has_model()
+        model = b"" if self._is_vouched else PARTS  # envelopes have whole models
+        if enrolment is not None and self._state.has_model():
+            model = enrolment.welcome.model_digest
         return Enrol(
             proof=handshake.proof(key, "device", *meeting),
             capacity=self._profile.capacity,
-            model=enrolment.welcome.model_digest if enrolment is not None and has_model else b"",
+            model=model,
             pending=self._state.pending,
             secret=secret if is_new else b"",
             round=self._state.round,
@@ -220,9 +220,14 @@ class Device:
             raise RunError(f"run {self._run} has {name}={now!r} now; expected {before!r}, as when this device enrolled")
         self._durably(self._state.heard)
         if not self._state.has_model():
-            self._offset = self._state.received()
-            yield ModelRequest(self._offset)
+            yield self._download.request()
+            if self._download.add_held(welcome.model_bytes):
+                yield from self._complete(welcome)
             return
+        yield from self._after_model()
+
+    def _after_model(self) -> Iterator[Message]:
+        """Yield what is due once the model is there."""
         if self.is_waiting:
             yield self._state.reply()
         yield from self._declare()
@@ -250,30 +255,13 @@ class Device:
     def _add(self, chunk: ModelChunk) -> Iterator[Message]:
         """Add bytes of the model. After the last byte, yield the waiting reply if the model had been lost since."""
         assert self._state.enrolment is not None  # the connection lets no chunk through before Welcome
-        self._durably(lambda: self._state.add(chunk.offset, chunk.data))
-        if chunk.offset + len(chunk.data) == self._state.enrolment.welcome.model_bytes:
-            self._complete(self._state.enrolment.welcome)
-            if self.is_waiting:
-                yield self._state.reply()
-            yield from self._declare()
+        welcome = self._state.enrolment.welcome
+        if self._download.add(chunk, welcome.model_bytes):
+            yield from self._complete(welcome)
 
-    def _complete(self, welcome: Welcome) -> None:
-        """Take the download as the initial model, or download it again if a loss of power has spoilt it."""
-        if self._durably(lambda: self._state.complete(welcome.model_digest)):
-            return
-        now, most_s = self._world.clock(), self._profile.bounds.seconds
-        self._spoilt_since = self._spoilt_since if self._spoilt else now
-        self._spoilt += 1
-        digest = f"{welcome.model_digest.hex()[:16]}..."
-        message = f"model of {welcome.model_bytes} bytes does not have the SHA-256 {digest} that the server announced"
-        if not self._offset:
-            raise WrongModelError(message)
-        if self._spoilt >= SPOILT_TRIES:
-            raise WrongModelError(f"{message} after each of {self._spoilt} downloads; expected an undamaged download")
-        if most_s is not None and now - self._spoilt_since > most_s:
-            passed = f"{now - self._spoilt_since:.3g} s after the first spoilt download"
-            raise WrongModelError(f"{message} {passed}; --max-seconds {most_s:g} allows no other download")
-        raise SpoiltError(f"{message}; downloading it again")
+    def _complete(self, welcome: Welcome) -> Iterator[Message]:
+        self._download.complete(welcome)
+        yield from self._after_model()
 
     # Rounds.
 

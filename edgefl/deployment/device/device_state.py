@@ -29,6 +29,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
+from edgefl.deployment.device.base_store import FOLDER, BaseStore
 from edgefl.deployment.device.digest_record import SEAL, digest_of, read_sealed, seal
 from edgefl.deployment.device.identity import Identity, read_identity, write_identity
 from edgefl.errors import RunError
@@ -68,13 +69,19 @@ class DeviceState:
     enrolment  None before the first Welcome
     round      last round that was acknowledged, 0 before the first
     pending    round whose reply was not acknowledged, 0 if every reply was
+    base       store of frozen parts, which all runs of the device share
     Raises     RunError if another process uses the folder, a file is damaged or missing, or the folder is a copy of
                another run's folder.
     """
 
-    def __init__(self, path: Path, run: str = "", of: str = "", held: IO[bytes] | None = None) -> None:
-        """Open the folder. `of` is its name in run_folders.py, kept in its identity. `held` is the lock that has it."""
+    def __init__(
+        self, path: Path, run: str = "", of: str = "", held: IO[bytes] | None = None, shared: Path | None = None
+    ) -> None:
+        """Open the folder. `of` is its name in run_folders.py, kept in its identity. `held` is the lock that has it.
+        `shared` is the device's directory, if the folder lies in it.
+        """
         private_directory(path)
+        self.base = BaseStore((shared or path) / FOLDER)
         self._lock = lock(path / "lock") if held is None else None
         self._identity, self._enrolment = path / IDENTITY, path / ENROLMENT
         self._model, self._part = path / MODEL, path / PART

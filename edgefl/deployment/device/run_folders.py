@@ -2,6 +2,7 @@
 
     DIR/lock              held by the process that uses the directory, so that a second process is refused
     DIR/runs/NAME/        the device in one run: the files of device_state.py, with its secret
+    DIR/base/            frozen parts of initial models, for all runs (base_store.py)
     DIR/runs/NAME/over.json  record of a run that is over, and whether its files have been removed since
 
 NAME is a digest of the run's id and of the key that its server has proven, if there is a key. So a server with another
@@ -123,7 +124,7 @@ class StateDirectory:
             private_directory(self.path / RUNS)
             private_directory(folder)
             sync(folder.parent)
-        return DeviceState(folder, run, name, self._lock)
+        return DeviceState(folder, run, name, self._lock, self.path)
 
     def over(self, folder: Path, run: str, reason: str) -> None:
         """Record that the run of that folder is over, as its server says."""

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 from .launch import Ids, KernelArray, Launches, Scratch, chosen, launch, tiled
+from .structs import declare
+
+declare(
+    {
+        "prelu_forward": "x weight y weights planes channels inner",
+        "prelu_planes of prelu_backward": "dy x sums:float[]! planes inner",
+        "prelu_weights of prelu_backward": "sums:float[] dweight outs batch channels:int weights",
+        "prelu_signal of prelu_backward": "dy x weight dx chosen:Chosen batch weights",
+    }
+)
 
 PLANES = 8  # that a block sums up
 
 
-def activation_forward(x: KernelArray, kind: int, beta: float, threshold: float, y: KernelArray) -> Launches:
-    return [launch("activation_forward", y.size, x, y, y.size, kind, float(beta), float(threshold))]
-
-
-def activation_backward(
-    dy: KernelArray,
-    saved: KernelArray,
-    kind: int,
-    beta: float,
-    threshold: float,
-    dx: KernelArray,
-    channels: KernelArray | None,
-) -> Launches:
-    batch, ids = dy.shape[0], Ids.of(channels, dy.shape[1])
-    fields = dy, saved, dx, *chosen(channels, dy), batch, kind, float(beta), float(threshold)
-    return [launch("activation_backward", batch * ids.count * dy.inner, *fields)]
-
-
-def elu_forward(x: KernelArray, alpha: float, y: KernelArray) -> Launches:
-    return [launch("elu_forward", y.size, x, y, y.size, float(alpha))]
-
-
-def elu_backward(
-    dy: KernelArray, x: KernelArray, alpha: float, dx: KernelArray, channels: KernelArray | None
-) -> Launches:
-    batch, ids = dy.shape[0], Ids.of(channels, dy.shape[1])
-    fields = dy, x, dx, *chosen(channels, dy), batch, float(alpha)
-    return [launch("elu_backward", batch * ids.count * dy.inner, *fields)]
-
-
 def prelu_forward(x: KernelArray, weight: KernelArray, y: KernelArray) -> Launches:
-    planes, channels = x.shape[0] * x.shape[1], x.shape[1]
-    return [launch("prelu_forward", y.size, x, weight, y, weight.size, planes, channels, x.inner)]
+    extents = {"planes": x.shape[0] * x.shape[1], "channels": x.shape[1], "inner": x.inner}
+    return [launch("prelu_forward", y.size, x=x, weight=weight, y=y, weights=weight.size, **extents)]
 
 
 def prelu_backward(
@@ -54,10 +34,13 @@ def prelu_backward(
     batch, ids, planes = dy.shape[0], Ids.of(channels, dy.shape[1]), dy.shape[0] * dy.shape[1]
     sums, trained = Scratch(0, 4 * max(planes, 1)), Ids.of(outs, weight.size)
     return [
-        tiled("prelu_planes", (-(-planes // PLANES), 1, 1), dy, x, sums, planes, dy.inner),
-        tiled("prelu_weights", (trained.count, 1, 1), sums, dweight, trained, batch, dy.shape[1], weight.size),
+        tiled("prelu_planes", (-(-planes // PLANES), 1, 1), dy=dy, x=x, sums=sums, planes=planes, inner=dy.inner),
+        tiled(
+            "prelu_weights", (trained.count, 1, 1),
+            sums=sums, dweight=dweight, outs=trained, batch=batch, channels=dy.shape[1], weights=weight.size,
+        ),
         launch(
             "prelu_signal", batch * ids.count * dy.inner,
-            dy, x, weight, dx, *chosen(channels, dy), batch, weight.size,
+            dy=dy, x=x, weight=weight, dx=dx, chosen=chosen(channels, dy), batch=batch, weights=weight.size,
         ),
     ]  # fmt: skip

@@ -4,7 +4,32 @@ from __future__ import annotations
 
 import math
 
-from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, tiled
+from .launch import (
+    Field,
+    Ids,
+    KernelArray,
+    Launches,
+    PlannedLaunch,
+    Scratch,
+    StructValues,
+    struct_values,
+    tiled,
+)
+from .structs import declare
+
+declare(
+    {
+        # A head has `size` channels.
+        "attention::Lines": "heads:Ids all_heads size positions tiles is_causal scale:real",
+        "attention::AttentionForwardArgs: attention_forward_{short,long} of attention_forward": (
+            "qkv y shares lines:attention::Lines"
+        ),
+        "attention::AttentionBackwardArgs: attention_queries_{short,long} attention_keys of attention_backward": (
+            # The totals [images, heads needed, positions] are sums of shares times the slopes of the shares.
+            "dy qkv shares dqkv totals:float[]! lines:attention::Lines"
+        ),
+    }
+)
 
 OWN, SHORT, LONG = 32, 64, 256  # places of a block, and others that it holds at once in either form
 FLOAT = 4  # bytes
@@ -13,8 +38,8 @@ FLOAT = 4  # bytes
 def attention_forward(
     qkv: KernelArray, heads: int, causal: bool, y: KernelArray, shares: KernelArray | None
 ) -> Launches:
-    sequence_fields = _sequence_fields(y, heads, causal, Ids(None, heads))
-    return [_tiled("attention_forward" + _form(y), y, heads, qkv, y, shares, *sequence_fields)]
+    lines = _lines(y, heads, causal, Ids(None, heads))
+    return [_tiled("attention_forward" + _form(y), y, heads, qkv=qkv, y=y, shares=shares, lines=lines)]
 
 
 def attention_backward(
@@ -28,8 +53,11 @@ def attention_backward(
 ) -> Launches:
     needed = Ids.of(heads_needed, heads)
     totals = Scratch(0, FLOAT * dy.shape[0] * needed.count * dy.shape[2])
-    fields = dy, qkv, shares, dqkv, totals, *_sequence_fields(dy, heads, causal, needed)
-    return [_tiled(kernel, dy, needed.count, *fields) for kernel in ("attention_queries" + _form(dy), "attention_keys")]
+    lines = _lines(dy, heads, causal, needed)
+    return [
+        _tiled(kernel, dy, needed.count, dy=dy, qkv=qkv, shares=shares, dqkv=dqkv, totals=totals, lines=lines)
+        for kernel in ("attention_queries" + _form(dy), "attention_keys")
+    ]
 
 
 def _form(y: KernelArray) -> str:
@@ -41,15 +69,16 @@ def _form(y: KernelArray) -> str:
     return "_long" if SHORT < y.shape[2] <= LONG else "_short"
 
 
-def _sequence_fields(y: KernelArray, heads: int, causal: bool, needed: Ids) -> tuple[Field, ...]:
-    """Return the eight fields of the struct `Lines` of attention_tile.cuh."""
+def _lines(y: KernelArray, heads: int, causal: bool, needed: Ids) -> StructValues:
     size, places = y.shape[1] // heads, y.shape[2]
-    return needed, heads, size, places, _tiles(places), causal, 1 / math.sqrt(max(size, 1))
+    extents = {"all_heads": heads, "size": size, "positions": places, "tiles": _tiles(places)}
+    scale = 1 / math.sqrt(max(size, 1))
+    return struct_values("attention::Lines", heads=needed, **extents, is_causal=causal, scale=scale)
 
 
 def _tiles(places: int) -> int:
     return -(-places // OWN)
 
 
-def _tiled(kernel: str, y: KernelArray, heads: int, *fields: Field) -> PlannedLaunch:
-    return tiled(kernel, (y.shape[0] * heads * _tiles(y.shape[2]), 1, 1), *fields, threads=128)
+def _tiled(kernel: str, whole: KernelArray, heads: int, /, **fields: Field) -> PlannedLaunch:
+    return tiled(kernel, (whole.shape[0] * heads * _tiles(whole.shape[2]), 1, 1), 128, **fields)

@@ -31,6 +31,7 @@ from . import (
     parameters,
     pool,
     recurrent,
+    row_launches,
     sparse_convolution,
     sparse_linear,
     update,
@@ -63,6 +64,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     parameters,
 )
 BODIES: dict[str, Body] = {name: body for family in FAMILIES for name, body in vars(family).items() if name in TABLE}
+BODIES |= row_launches.bodies()
 KNOWN: dict[str, CudaOperation] = operations(BODIES)
 KNOWN |= {name: KNOWN[name]._replace(check=host.StructureCheck(TABLE[name])) for name in host.FOLLOWED}
 

@@ -8,21 +8,29 @@ import numpy as np
 
 from .arrange import transposed
 from .launch import KernelArray, Launches, chosen, launch
+from .structs import declare
+
+declare(
+    {
+        "GatherRowsArgs: gather_rows_{pixels,floats} of gather_rows": "src index out rows width count scale shift",
+        "gather_labels": "src index out rows count",
+        "take_channels": "x out chosen:Chosen batch",
+    }
+)
 
 
 def gather_rows(src: KernelArray, index: KernelArray, scale: float, shift: float, out: KernelArray) -> Launches:
     kernel = "gather_rows_pixels" if src.dtype == np.uint8 else "gather_rows_floats"
-    width = math.prod(src.shape[1:])
-    fields = src, index, out, src.shape[0], width, index.size, float(scale), float(shift)
-    return [launch(kernel, out.size, *fields)]
+    extents = {"rows": src.shape[0], "width": math.prod(src.shape[1:]), "count": index.size}
+    return [launch(kernel, out.size, src=src, index=index, out=out, **extents, scale=scale, shift=shift)]
 
 
 def gather_labels(src: KernelArray, index: KernelArray, out: KernelArray) -> Launches:
-    return [launch("gather_labels", out.size, src, index, out, src.size, out.size)]
+    return [launch("gather_labels", out.size, src=src, index=index, out=out, rows=src.size, count=out.size)]
 
 
 def take_channels(x: KernelArray, channels: KernelArray | None, out: KernelArray) -> Launches:
-    return [launch("take_channels", out.size, x, out, *chosen(channels, x), x.shape[0])]
+    return [launch("take_channels", out.size, x=x, out=out, chosen=chosen(channels, x), batch=x.shape[0])]
 
 
 def to_lanes(x: KernelArray, lanes: int, y: KernelArray) -> Launches:

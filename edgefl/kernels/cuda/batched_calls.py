@@ -11,10 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from .launch import Field, Ids, PlannedLaunch
-
-SEVERAL = 16  # calls of a launch, whose arguments are to fit into 4 kB
-KERNELS = ("sgd", "adam")  # which take them
+from .launch import PlannedLaunch, Value
+from .structs import calls_at_once
 
 
 class GroupedCall(NamedTuple):
@@ -28,7 +26,7 @@ def joined(calls: Iterable[GroupedCall]) -> Iterator[PlannedLaunch]:
     """Yield the launches of these calls, in an order that gives equal results."""
     waiting = _PendingCalls()
     for call in calls:
-        (kernel,) = {each.kernel for each in call.launches} & set(KERNELS) or (None,)
+        (kernel,) = {each.kernel for each in call.launches if calls_at_once(each.kernel) > 1} or (None,)
         if not waiting.lets_by(call) or (kernel and not waiting.takes(kernel)):
             yield from waiting.leave()
         if kernel:
@@ -54,7 +52,7 @@ class _PendingCalls:
         )
 
     def takes(self, kernel: str) -> bool:
-        return not self._planned or (self._planned[0].kernel == kernel and len(self._planned) < SEVERAL)
+        return not self._planned or (self._planned[0].kernel == kernel and len(self._planned) < calls_at_once(kernel))
 
     def add(self, call: GroupedCall) -> None:
         self._planned += call.launches
@@ -72,9 +70,9 @@ def _extents(arrays: Sequence[tuple[Array, bool]]) -> list[tuple[int, int, bool]
 
 
 def _one_launch(planned: Sequence[PlannedLaunch]) -> PlannedLaunch:
-    ends = np.cumsum([each.grid[0] for each in planned]).tolist()
-    firsts = [0, *ends, *[ends[-1]] * (SEVERAL - len(planned))]
-    fields: list[Field] = [field for each in planned for field in each.fields]
-    size = sum(2 if isinstance(field, Ids) else 1 for field in planned[0].fields)
-    unused: list[Field] = [None] * (size * (SEVERAL - len(planned)))
-    return PlannedLaunch(planned[0].kernel, (ends[-1], 1, 1), planned[0].threads, (*firsts, *fields, *unused))
+    kernel, grids = planned[0].kernel, [each.grid[0] for each in planned]
+    ends, left = np.cumsum(grids).tolist(), calls_at_once(kernel) - len(planned)
+    firsts = [0, *ends, *[ends[-1]] * left]
+    fields = [field for each in planned for field in each.fields]
+    unused: list[Value] = [None] * (len(planned[0].fields) * left)
+    return PlannedLaunch(kernel, (ends[-1], 1, 1), planned[0].threads, (*firsts, *fields, *unused))

@@ -9,7 +9,39 @@ import math
 from typing import NamedTuple
 
 from ..arrays import Pair
-from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, tiled
+from .launch import (
+    Field,
+    Fields,
+    Ids,
+    KernelArray,
+    Launches,
+    PlannedLaunch,
+    Scratch,
+    StructValues,
+    struct_values,
+    tiled,
+)
+from .structs import declare
+
+declare(
+    {
+        # A tap meets the same phase after tap_step taps, which are stride / gcd(stride, dilation).
+        "convolution::Extent": "source target kernel stride padding dilation tap_step",
+        # The source is x forward and dy backward. Sums of `splits` parts of the depth go to parts, if they are given.
+        # Weights lie row_apart and depth_apart values apart.
+        "convolution::WindowArgs: convolution_{huge,long,square,flat}{,_tf32} convolution_depthwise": (
+            "source,weight:float[] bias:float[]? target:float[]! parts:float[]?! rows,depths:Ids batch target_channels "
+            "source_channels groups h,w:convolution::Extent row_apart depth_apart is_back phases row_tiles "
+            "column_tiles splits"
+        ),
+        # The kernel writes dw, or parts of it [splits, outs, ins, taps]. The ids `ins` are of a group.
+        "convolution::WeightArgs: convolution_weight_{huge,long,square,flat}{,_tf32} convolution_depthwise_weight": (
+            "x,dy:float[] dw:float[]! outs,ins:Ids batch x_channels out_channels groups h,w:convolution::Extent "
+            "row_tiles column_tiles splits"
+        ),
+        "convolution_sum_parts": "parts:float[] bias:float[]? target:float[]! rows:Ids batch channels inner splits",
+    }
+)
 
 PROCESSORS, THREADS_EACH = 128, 512  # of a large GPU, and what keeps one of them busy
 SPLITS, LEAST_DEPTH = tuple(2**i for i in range(8)), 128  # blocks that may share a depth, of at least so much each
@@ -79,7 +111,7 @@ def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> MatmulTiling
 
 
 class ConvolutionExtent(NamedTuple):
-    """The struct `Extent` of csrc/cuda/window.cuh: one axis of a convolution."""
+    """One axis of a convolution."""
 
     source: int
     target: int
@@ -89,8 +121,9 @@ class ConvolutionExtent(NamedTuple):
     dilation: int
 
     @property
-    def fields(self) -> tuple[int, ...]:
-        return (*self, self.stride // math.gcd(self.stride, self.dilation))
+    def values(self) -> StructValues:
+        tap_step = self.stride // math.gcd(self.stride, self.dilation)
+        return struct_values("convolution::Extent", **self._asdict(), tap_step=tap_step)
 
 
 Axes = tuple[ConvolutionExtent, ConvolutionExtent]
@@ -162,31 +195,49 @@ class _Pass(NamedTuple):
         found = tiling(rows, self._columns, depth, self.groups * self._phases)
         kernel = f"convolution_{found.tile.name}"
         if found.splits == 1:
-            return [
-                tiled(kernel, (found.blocks, 1, 1), *self._struct(None, *found[1:3], 1), threads=found.tile.threads)
-            ]
+            fields = self._named_fields(None, found.rows, found.columns, 1)
+            return [tiled(kernel, (found.blocks, 1, 1), found.tile.threads, **fields)]
         parts = Scratch(0, 4 * self._values * found.splits)
-        fields = self._struct(parts, *found[1:3], found.splits)
-        sums = parts, self.bias, self.target, self.rows, len(self.target.array), self.target.shape[1]
+        fields = self._named_fields(parts, found.rows, found.columns, found.splits)
+        batch, channels = self.target.shape[:2]
+        extents = {"batch": batch, "channels": channels, "inner": self.target.inner}
+        sums: Fields = {"parts": parts, "bias": self.bias, "target": self.target, "rows": self.rows}
         return [
-            tiled(kernel, (found.blocks, 1, 1), *fields, threads=found.tile.threads),
-            _sum_parts(self._values, *sums, self.target.inner, found.splits),
+            tiled(kernel, (found.blocks, 1, 1), found.tile.threads, **fields),
+            _sum_parts(self._values, **sums, **extents, splits=found.splits),
         ]
 
     def _depthwise(self) -> Launches:
         height, width = self._cells
         tiles = -(-self.target.shape[0] * -(-height // STRIP) * width // STRIPS)
         blocks = tiles * self._phases * self.rows.count
-        return [tiled("convolution_depthwise", (blocks, 1, 1), *self._struct(None, 1, tiles, 1), threads=STRIPS)]
+        return [tiled("convolution_depthwise", (blocks, 1, 1), STRIPS, **self._named_fields(None, 1, tiles, 1))]
 
-    def _struct(self, parts: Scratch | None, row_tiles: int, column_tiles: int, splits: int) -> tuple[Field, ...]:
-        batch, channels = self.target.shape[:2]
+    def _named_fields(self, parts: Scratch | None, row_tiles: int, column_tiles: int, splits: int) -> Fields:
         out_apart, in_apart = math.prod(self.weight.shape[1:]), math.prod(self.weight.shape[2:])
-        apart = (in_apart, out_apart) if self.is_back else (out_apart, in_apart)
-        arrays = self.source, self.weight, self.bias, self.target, parts, self.rows, self.depths
-        extents = *self.axes[0].fields, *self.axes[1].fields
-        layer = batch, channels, self.source.shape[1], self.groups, *extents, *apart, self.is_back, self._phases
-        return *arrays, *layer, row_tiles, column_tiles, splits
+        row_apart, depth_apart = (in_apart, out_apart) if self.is_back else (out_apart, in_apart)
+        return {
+            "source": self.source,
+            "weight": self.weight,
+            "bias": self.bias,
+            "target": self.target,
+            "parts": parts,
+            "rows": self.rows,
+            "depths": self.depths,
+            "batch": self.target.shape[0],
+            "target_channels": self.target.shape[1],
+            "source_channels": self.source.shape[1],
+            "groups": self.groups,
+            "h": self.axes[0].values,
+            "w": self.axes[1].values,
+            "row_apart": row_apart,
+            "depth_apart": depth_apart,
+            "is_back": self.is_back,
+            "phases": self._phases,
+            "row_tiles": row_tiles,
+            "column_tiles": column_tiles,
+            "splits": splits,
+        }
 
     @property
     def _phases(self) -> int:
@@ -227,21 +278,24 @@ def conv2d_grad_weight(
     rows, kernel = Ids.of(outs, dy.shape[1]), math.prod(dw.shape[2:])
     depth = dy.shape[0] * dy.inner
     if groups > 1 and in_channels == groups:
-        tiles, name, threads = (-(-kernel // TAPS), 1), "convolution_depthwise_weight", STRIPS
-        splits = max(1, min(4 * PROCESSORS // max(1, rows.count * tiles[0]), depth // LEAST_CELLS, SPLITS[-1]))
-        blocks = tiles[0] * rows.count * splits
+        name, threads, taps = "convolution_depthwise_weight", STRIPS, -(-kernel // TAPS)
+        splits = max(1, min(4 * PROCESSORS // max(1, rows.count * taps), depth // LEAST_CELLS, SPLITS[-1]))
+        tiles, blocks = {"row_tiles": taps, "column_tiles": 1}, taps * rows.count * splits
     else:
         found = tiling(min(rows.count, dy.shape[1] // groups), math.prod(dw.shape[1:]), depth, groups)
-        tiles, name, threads = found[1:3], f"convolution_weight_{found.tile.name}", found.tile.threads
+        tiles = {"row_tiles": found.rows, "column_tiles": found.columns}
+        name, threads = f"convolution_weight_{found.tile.name}", found.tile.threads
         blocks, splits = found.blocks, found.splits
     parts = Scratch(0, 4 * dw.size * splits) if splits > 1 else None
-    chosen = rows, Ids.of(ins, dw.shape[1])
-    layer = dy.shape[0], x.shape[1], dy.shape[1], groups, *axes[0].fields, *axes[1].fields, *tiles, splits
-    product = tiled(name, (blocks if dw.size else 0, 1, 1), x, dy, parts or dw, *chosen, *layer, threads=threads)
+    arrays: Fields = {"x": x, "dy": dy, "dw": parts or dw, "outs": rows, "ins": Ids.of(ins, dw.shape[1])}
+    channels = {"batch": dy.shape[0], "x_channels": x.shape[1], "out_channels": dy.shape[1], "groups": groups}
+    layer = {**channels, "h": axes[0].values, "w": axes[1].values, **tiles, "splits": splits}
+    product = tiled(name, (blocks if dw.size else 0, 1, 1), threads, **arrays, **layer)
     if parts is None:
         return [product]
-    return [product, _sum_parts(dw.size, parts, None, dw, Ids(None, 1), 1, 1, dw.size, splits)]
+    whole: Fields = {"rows": Ids(None, 1), "batch": 1, "channels": 1, "inner": dw.size}
+    return [product, _sum_parts(dw.size, parts=parts, bias=None, target=dw, **whole, splits=splits)]
 
 
-def _sum_parts(values: int, *fields: Field) -> PlannedLaunch:
-    return tiled("convolution_sum_parts", (-(-values // 32), 1, 1), *fields, threads=256)
+def _sum_parts(values: int, /, **fields: Field) -> PlannedLaunch:
+    return tiled("convolution_sum_parts", (-(-values // 32), 1, 1), 256, **fields)

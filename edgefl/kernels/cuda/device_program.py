@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..arrays import Array
 from .device import CudaDevice, Launch
 from .graph_replay import CudaGraph, StepReplay
-from .launch import Field, Ids, KernelArray, PlannedLaunch, Scratch
+from .launch import KernelArray, PlannedLaunch, Scratch, Value
 from .memory import DeviceMemory
 from .staging import StagedArrays, merged
 
@@ -65,9 +65,7 @@ class ResidentProgram:
         packed = b"".join(self._packed(field) for field in planned.fields)
         return Launch(planned.kernel, planned.grid, planned.threads, packed)
 
-    def _packed(self, field: Field) -> bytes:
-        if isinstance(field, Ids):
-            return self._packed(field.list) + struct.pack("<q", field.count)
+    def _packed(self, field: Value) -> bytes:
         if isinstance(field, float):
             return struct.pack("<d", field)
         return struct.pack("<q", self._number(field))

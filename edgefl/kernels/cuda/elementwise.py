@@ -5,6 +5,17 @@ from __future__ import annotations
 import math
 
 from .launch import THREADS, Ids, KernelArray, Launches, chosen, fours, launch, tiled
+from .structs import declare
+
+declare(
+    {
+        "rectify_forward of relu_forward": "x y bits planes inner threads_each slope:real most:real",
+        "rectify_backward of relu_backward": "dy bits dx chosen:Chosen batch slope:real",
+        "PairArgs: add mul": "a b y count",
+        "channel_dot": "a b out planes inner",
+        "fill_zero": "x:bytes[]! bytes",
+    }
+)
 
 
 def relu_forward(x: KernelArray, y: KernelArray, bits: KernelArray | None = None) -> Launches:
@@ -14,7 +25,7 @@ def relu_forward(x: KernelArray, y: KernelArray, bits: KernelArray | None = None
 def leaky_relu_forward(
     x: KernelArray, negative_slope: float, y: KernelArray, bits: KernelArray | None = None
 ) -> Launches:
-    return _rectify(x, y, bits, float(negative_slope), math.inf)
+    return _rectify(x, y, bits, negative_slope, math.inf)
 
 
 def relu6_forward(x: KernelArray, y: KernelArray, bits: KernelArray | None = None) -> Launches:
@@ -29,47 +40,32 @@ def leaky_relu_backward(
     dy: KernelArray, bits: KernelArray, negative_slope: float, dx: KernelArray, channels: KernelArray | None
 ) -> Launches:
     batch, ids = dy.shape[0], Ids.of(channels, dy.shape[1])
-    fields = dy, bits, dx, *chosen(channels, dy), batch, float(negative_slope)
-    return [launch("rectify_backward", batch * ids.count * dy.inner, *fields)]
+    work, taken = batch * ids.count * dy.inner, chosen(channels, dy)
+    return [launch("rectify_backward", work, dy=dy, bits=bits, dx=dx, chosen=taken, batch=batch, slope=negative_slope)]
 
 
 def add(a: KernelArray, b: KernelArray, y: KernelArray) -> Launches:
-    return [launch("add", fours(y.size), a, b, y, y.size)]
+    return [launch("add", fours(y.size), a=a, b=b, y=y, count=y.size)]
 
 
 def mul(a: KernelArray, b: KernelArray, y: KernelArray) -> Launches:
-    return [launch("mul", fours(y.size), a, b, y, y.size)]
-
-
-def add_channels(y: KernelArray, offset: KernelArray) -> Launches:
-    return [launch("add_channels", y.size, y, offset, y.shape[0] * y.shape[1], y.shape[1], y.inner)]
-
-
-def scale_channels(x: KernelArray, scale: KernelArray, y: KernelArray) -> Launches:
-    return [launch("scale_channels", x.size, x, scale, y, scale.size, x.inner)]
+    return [launch("mul", fours(y.size), a=a, b=b, y=y, count=y.size)]
 
 
 def channel_dot(a: KernelArray, b: KernelArray, out: KernelArray) -> Launches:
-    return [tiled("channel_dot", (-(-out.size // 8), 1, 1), a, b, out, out.size, a.inner)]
-
-
-def scale_places(x: KernelArray, scale: KernelArray, y: KernelArray) -> Launches:
-    return [launch("scale_places", x.size, x, scale, y, x.size, x.shape[1], x.inner)]
-
-
-def place_dot(a: KernelArray, b: KernelArray, out: KernelArray) -> Launches:
-    return [launch("place_dot", out.size, a, b, out, out.size, a.shape[1], a.inner)]
+    return [tiled("channel_dot", (-(-out.size // 8), 1, 1), a=a, b=b, out=out, planes=out.size, inner=a.inner)]
 
 
 def fill_zero(x: KernelArray) -> Launches:
     size = x.size * x.dtype.itemsize
-    return [launch("fill_zero", -(-size // 16), x, size)]
+    return [launch("fill_zero", -(-size // 16), x=x, bytes=size)]
 
 
 def _rectify(x: KernelArray, y: KernelArray, bits: KernelArray | None, slope: float, most: float) -> Launches:
     planes, each = x.shape[0] * x.shape[1], _threads_of_byte(x.inner)
     blocks = -(-planes * -(-x.inner // 8) * each // THREADS)
-    return [tiled("rectify_forward", (blocks, 1, 1), x, y, bits, planes, x.inner, each, slope, most)]
+    extents = {"planes": planes, "inner": x.inner, "threads_each": each}
+    return [tiled("rectify_forward", (blocks, 1, 1), x=x, y=y, bits=bits, **extents, slope=slope, most=most)]
 
 
 def _threads_of_byte(inner: int) -> int:

@@ -12,6 +12,14 @@ from numpy.typing import NDArray
 
 from .device import CudaDevice, Launch
 from .launch import THREADS
+from .structs import declare, members, struct_of
+
+declare(
+    {
+        # So many batches [steps, size] as step says have been taken to index [size].
+        "next_batch": "step:int32[]! batches:int32[] index:int32[]! size",
+    }
+)
 
 
 class CudaGraph:
@@ -37,7 +45,9 @@ class StepReplay:
         self._device, self.room, self._size = device, shape[0], shape[1]
         self._taken = PooledAllocation(device, 4 * (1 + self.room * self._size))
         step, batches = self._taken.block.address, self._taken.block.address + 4
-        first = Launch("next_batch", (1, 1, 1), THREADS, struct.pack("<4q", step, batches, index, self._size))
+        given = {"step": step, "batches": batches, "index": index, "size": self._size}
+        fields = [given[member.name] for member in members(struct_of("next_batch"))]
+        first = Launch("next_batch", (1, 1, 1), THREADS, struct.pack(f"<{len(fields)}q", *fields))
         self._graph = CudaGraph(device, (first, *launches))
 
     def run(self, batches: NDArray[np.int32]) -> None:

@@ -4,7 +4,27 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, launch, tiled
+from .launch import Fields, Ids, KernelArray, Launches, PlannedLaunch, Scratch, launch, tiled
+from .structs import declare
+
+declare(
+    {
+        # The bias is of columns. If hyper is given, out is w, and its `rows` and `placed` columns take a step of plain
+        # SGD. A part has `part` terms.
+        "linear::ProductArgs: linear_{forward,grad_input,grad_weight}_{wide,narrow}{,_tf32}": (
+            "left,right:float[] out:float[]! bias,hyper:float[]? rows,terms,columns,placed:Ids left_pitch right_pitch "
+            "out_pitch part"
+        ),
+        # The parts are [count, rows, columns].
+        "linear_sum": "parts:float[] out:float[]! bias:float[]? count rows columns:Ids pitch",
+        # A block takes `part` values of a channel.
+        "linear::ChannelSumArgs: channel_sum_{planes,columns} of channel_sum": (
+            "dy out channels:Ids batch all_channels inner part"
+        ),
+        # The parts are [channels, count].
+        "channel_sum_total": "parts:float[] out:float[]! channels count",
+    }
+)
 
 _COLUMNS, _WIDE_ROWS, _NARROW_ROWS = 64, 64, 16  # of a tile
 _FULL = 128  # blocks that keep most devices busy
@@ -14,7 +34,7 @@ _LEAST_VALUES = 4096  # of a channel, worth a block
 
 
 class _Product(NamedTuple):
-    """A product out = left right of these rows, terms and columns, as the struct ProductArgs has it."""
+    """A product out = left right of these rows, terms and columns, as the kernels have it."""
 
     kernel: str
     left: KernelArray
@@ -67,16 +87,19 @@ def channel_sum(dy: KernelArray, out: KernelArray, outs: KernelArray | None) -> 
     (batch, all_channels), inner = dy.shape[:2], dy.inner
     channels = Ids.of(outs, all_channels)
     if inner <= 1:
-        fields = dy, out, channels, batch * inner, all_channels, inner, 0
-        return [tiled("channel_sum_columns", (-(-channels.count // 32), 1, 1), *fields, threads=256)]
+        extents = {"batch": batch * inner, "all_channels": all_channels, "inner": inner, "part": 0}
+        grid = -(-channels.count // 32), 1, 1
+        return [tiled("channel_sum_columns", grid, 256, dy=dy, out=out, channels=channels, **extents)]
     parts = min(-(-4 * _FULL // max(channels.count, 1)), -(-batch * inner // _LEAST_VALUES)) or 1
     part = -(-batch * inner // parts)
     sums: KernelArray | Scratch = out if parts == 1 else Scratch(0, 4 * channels.count * parts)
-    values = dy, sums, channels, batch, all_channels, inner, part
-    first = tiled("channel_sum_planes", (channels.count, parts, 1), *values, threads=256)
+    extents = {"batch": batch, "all_channels": all_channels, "inner": inner, "part": part}
+    grid = channels.count, parts, 1
+    first = tiled("channel_sum_planes", grid, 256, dy=dy, out=sums, channels=channels, **extents)
     if parts == 1:
         return [first]
-    return [first, launch("channel_sum_total", channels.count, sums, out, channels.count, parts)]
+    total = launch("channel_sum_total", channels.count, parts=sums, out=out, channels=channels.count, count=parts)
+    return [first, total]
 
 
 def _all(count: int) -> Ids:
@@ -99,8 +122,9 @@ def _in_parts(product: _Product) -> Launches:
     if parts == 1:
         return [_launch(product, is_wide, 1)]
     values, sums = rows * columns, Scratch(0, 4 * rows * columns * parts)
-    fields = sums, product.out, product.bias, parts, rows, product.placed, product.out.shape[1]
-    return [_launch(product, is_wide, parts, sums), launch("linear_sum", values, *fields)]
+    arrays = {"parts": sums, "out": product.out, "bias": product.bias, "columns": product.placed}
+    added = launch("linear_sum", values, **arrays, count=parts, rows=rows, pitch=product.out.shape[1])
+    return [_launch(product, is_wide, parts, sums), added]
 
 
 def _tiles(product: _Product, rows: int) -> int:
@@ -111,12 +135,12 @@ def _launch(product: _Product, is_wide: bool, parts: int, sums: Scratch | None =
     """Plan the launch of all tiles of the product, or of `parts` products whose sums linear_sum adds."""
     kernel, rows = product.kernel + ("_wide" if is_wide else "_narrow"), _WIDE_ROWS if is_wide else _NARROW_ROWS
     grid = -(-product.columns.count // _COLUMNS), -(-product.rows.count // rows), parts
-    sides = product.rows, product.terms, product.columns
-    pitches = product.left.shape[1], product.right.shape[1]
-    part = -(-product.terms.count // parts)
+    sides = {"rows": product.rows, "terms": product.terms, "columns": product.columns}
+    pitches = {"left_pitch": product.left.shape[1], "right_pitch": product.right.shape[1]}
+    to: Fields = {"out": product.out, "bias": product.bias, "hyper": product.hyper}
+    to |= {"placed": product.placed, "out_pitch": product.out.shape[1]}
     if sums:
-        to: tuple[Field, ...] = sums, None, None
-        placed, pitch = _all(product.columns.count), product.columns.count
-    else:
-        to, placed, pitch = (product.out, product.bias, product.hyper), product.placed, product.out.shape[1]
-    return tiled(kernel, grid, product.left, product.right, *to, *sides, placed, *pitches, pitch, part, threads=128)
+        columns = product.columns.count
+        to = {"out": sums, "bias": None, "hyper": None, "placed": _all(columns), "out_pitch": columns}
+    fields: Fields = {"left": product.left, "right": product.right, **to, **sides, **pitches}
+    return tiled(kernel, grid, 128, **fields, part=-(-product.terms.count // parts))

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from .launch import Field, KernelArray, Launches, PlannedLaunch, Scratch, tiled
+from .launch import Field, KernelArray, Launches, PlannedLaunch, Scratch, struct_values, tiled
+from .structs import declare
+
+declare(
+    {
+        # The partial sums are [blocks, 2], or None for one block.
+        "LossSums": "loss:float64[]! correct:int64[]?! partials:float64[]?!",
+        "add_losses": "sums:LossSums count",
+        # A smoothed label has its own part, and each class has a share.
+        "CrossEntropyArgs: cross_entropy_{narrow,wide} of cross_entropy": (
+            "logits labels weight dlogits sums:LossSums batch classes own:real share:real"
+        ),
+        # The weight is of the positive targets of a binary loss. Without it they count 1.
+        "TargetArgs: binary_cross_entropy squared_error huber": (
+            "y,targets:float[] weight:float[]? dy:float[]?! sums:LossSums count outputs delta:real"
+        ),
+    }
+)
 
 THREADS = 256
 WIDE = 256  # classes from which on a row takes 128 threads, not 32
@@ -27,9 +44,10 @@ def cross_entropy(
 ) -> Launches:
     batch, classes = logits.shape
     kernel, rows = ("cross_entropy_wide", 2) if classes >= WIDE else ("cross_entropy_narrow", 8)
-    turns, fields = (-(-batch // rows) if classes else 0), (logits, labels, weight, dlogits)
-    own, share = 1.0 - smoothing, smoothing / max(classes, 1)
-    return _summed(kernel, turns, fields, loss, correct, batch, classes, own, share)
+    turns = -(-batch // rows) if classes else 0
+    arrays = {"logits": logits, "labels": labels, "weight": weight, "dlogits": dlogits}
+    shares = {"own": 1.0 - smoothing, "share": smoothing / max(classes, 1)}
+    return _summed(kernel, turns, loss, correct, **arrays, batch=batch, classes=classes, **shares)
 
 
 def binary_cross_entropy(
@@ -48,7 +66,7 @@ def squared_error(y: KernelArray, targets: KernelArray, dy: KernelArray | None, 
 
 
 def huber(y: KernelArray, targets: KernelArray, delta: float, dy: KernelArray | None, loss: KernelArray) -> Launches:
-    return _against("huber", y, targets, None, dy, loss, None, float(delta))
+    return _against("huber", y, targets, None, dy, loss, None, delta)
 
 
 def _against(
@@ -62,16 +80,16 @@ def _against(
     delta: float = 0.0,
 ) -> Launches:
     turns = -(-y.size // THREADS)
-    return _summed(kernel, turns, (y, targets, weight, dy), loss, correct, y.size, y.shape[1], delta)
+    arrays = {"y": y, "targets": targets, "weight": weight, "dy": dy}
+    return _summed(kernel, turns, loss, correct, **arrays, count=y.size, outputs=y.shape[1], delta=delta)
 
 
-def _summed(
-    kernel: str, turns: int, fields: tuple[Field, ...], loss: KernelArray, correct: KernelArray | None, *others: Field
-) -> Launches:
+def _summed(kernel: str, turns: int, loss: KernelArray, correct: KernelArray | None, /, **fields: Field) -> Launches:
     """Plan one block that takes all turns, or several blocks and a launch that adds what they have found."""
     blocks = 1 if 0 < turns <= AT_ONCE else min(turns, MOST_BLOCKS)
     partials = Scratch(0, 16 * blocks) if blocks > 1 else None
-    launches: list[PlannedLaunch] = [tiled(kernel, (blocks, 1, 1), *fields, loss, correct, partials, *others)]
+    sums = struct_values("LossSums", loss=loss, correct=correct, partials=partials)
+    launches: list[PlannedLaunch] = [tiled(kernel, (blocks, 1, 1), **fields, sums=sums)]
     if partials:
-        launches.append(tiled("add_losses", (1, 1, 1), loss, correct, partials, blocks))
+        launches.append(tiled("add_losses", (1, 1, 1), sums=sums, count=blocks))
     return launches

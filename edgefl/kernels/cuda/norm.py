@@ -6,12 +6,34 @@ import math
 from dataclasses import dataclass, replace
 
 from .divisor import divisor
-from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, launch
+from .launch import Fields, Ids, KernelArray, Launches, PlannedLaunch, Scratch, StructValues, launch
 from .norm_runs import Runs
+from .structs import declare
+
+declare(
+    {
+        # With by_row a run has a channel for each of its rows. Where blocks share a run, a first launch leaves sums of
+        # d and of d^2 in `leaves` [pieces][runs], with d = x - origin. A second launch takes these sums as `left`. A
+        # run of n values has per_value = 1 / n and unbiased = n / (n - 1). The rectifier's largest value is `most`. The
+        # width of a plane is for windows.
+        "norms::ForwardArgs: norm_forward norm_pooled_forward": (
+            "x,weight,bias:float[] y:float[]! xhat,mean,inv_std,running_mean,running_var:float[]?! runs:runs::Runs "
+            "by_row leaves:runs::Pair[]?! left:runs::Pair[]? origins:float[]?! "
+            "per_value,unbiased,eps,momentum,most:real rectifies width by_windows:Divisor"
+        ),
+        # A launch without dx makes sums alone. The ids `outs` are of dweight and dbias. With by_image a run is a
+        # channel whose images were normalised by their `groups` groups of `share` channels. The statistics then have
+        # stat_lanes lanes.
+        "norms::BackArgs: norm_backward norm_gradients norm_pooled_backward": (
+            "dy,x,weight:float[] bias,mean:float[]? inv_std:float[] dx,dweight,dbias:float[]?! outs:Ids "
+            "runs:runs::Runs by_row by_image groups share stat_lanes leaves:runs::Pair[]?! left:runs::Pair[]? "
+            "per_value,most:real rectifies width by_windows,by_begun:Divisor"
+        ),
+    }
+)
 
 FLOAT = 4  # bytes
-ByImage = tuple[bool, int, int, int]  # whether statistics are of images, their groups, channels of each, and lanes
-WHOLE: ByImage = (False, 1, 1, 1)
+WHOLE = {"by_image": False, "groups": 1, "share": 1, "stat_lanes": 1}
 
 
 @dataclass(frozen=True)
@@ -46,12 +68,16 @@ class Forward:
     def _launch(
         self, runs: Runs, leaves: Scratch | None, left: Scratch | None, origins: Scratch | None
     ) -> PlannedLaunch:
-        written = (self.y, self.xhat, self.mean, self.inv_std, self.running_mean, self.running_var)
-        arrays = (self.x, self.weight, self.bias, *written)
-        sums = (leaves, left, origins, runs.per_value, runs.unbiased)
-        numbers = (float(self.eps), float(self.momentum), *rectifier(self.most), *windows_of(self.x, self.y)[:3])
+        read: Fields = {"x": self.x, "weight": self.weight, "bias": self.bias}
+        written = {"y": self.y, "xhat": self.xhat, "mean": self.mean, "inv_std": self.inv_std}
+        running = {"running_mean": self.running_mean, "running_var": self.running_var}
+        sums = {"leaves": leaves, "left": left, "origins": origins}
+        numbers = {"per_value": runs.per_value, "unbiased": runs.unbiased, "eps": self.eps, "momentum": self.momentum}
+        width, by_windows, _ = windows_of(self.x, self.y)
+        windows: Fields = {**rectifier(self.most), "width": width, "by_windows": by_windows}
         kernel = "norm_pooled_forward" if self.y.inner < self.x.inner else "norm_forward"
-        return runs.launch(kernel, *arrays, *runs.fields, runs.is_group, *sums, *numbers)
+        common: Fields = {"runs": runs.struct, "by_row": runs.is_group}
+        return runs.launch(kernel, **read, **written, **running, **common, **sums, **numbers, **windows)
 
 
 @dataclass(frozen=True)
@@ -86,10 +112,10 @@ class Backward:
         They run before dx overwrites what they read.
         """
         runs, alone = self._shared(channels_of(self.x, self.outs)), replace(self, dx=None)
-        image = (True, groups, runs.all // groups, lanes)
+        image = {"by_image": True, "groups": groups, "share": runs.all // groups, "stat_lanes": lanes}
         if not runs.is_split:
             return [alone._launch(runs, None, None, image)]
-        added = launch("norm_gradients", runs.count, *alone._fields(runs, None, runs.sums, image))
+        added = launch("norm_gradients", runs.count, **alone._fields(runs, None, runs.sums, image))
         return [alone._launch(runs, runs.sums, None, image), added]
 
     @property
@@ -100,27 +126,30 @@ class Backward:
         return runs.shared(runs.rows * (self.dy.inner if self._is_pooled else runs.inner))
 
     def _launch(
-        self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: ByImage = WHOLE
+        self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: dict[str, int] = WHOLE
     ) -> PlannedLaunch:
         kernel = "norm_pooled_backward" if self._is_pooled else "norm_backward"
-        return runs.launch(kernel, *self._fields(runs, leaves, left, image))
+        return runs.launch(kernel, **self._fields(runs, leaves, left, image))
 
-    def _fields(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: ByImage) -> tuple[Field, ...]:
-        read = (self.dy, self.x, self.weight, self.bias, self.mean, self.inv_std)
-        arrays = (*read, self.dx, self.dweight, self.dbias, self.outs)
-        numbers = (leaves, left, runs.per_value, *rectifier(self.most), *windows_of(self.x, self.dy))
-        return (*arrays, *runs.fields, runs.is_group, *image, *numbers)
+    def _fields(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: dict[str, int]) -> Fields:
+        read: Fields = {"dy": self.dy, "x": self.x, "weight": self.weight, "bias": self.bias, "mean": self.mean}
+        written = {"dx": self.dx, "dweight": self.dweight, "dbias": self.dbias}
+        width, by_windows, by_begun = windows_of(self.x, self.dy)
+        windows: Fields = {**rectifier(self.most), "width": width, "by_windows": by_windows, "by_begun": by_begun}
+        sums = {"leaves": leaves, "left": left, "per_value": runs.per_value}
+        common: Fields = {"inv_std": self.inv_std, "outs": self.outs, "runs": runs.struct, "by_row": runs.is_group}
+        return {**read, **written, **common, **image, **sums, **windows}
 
 
-def rectifier(most: float | None) -> tuple[float, bool]:
+def rectifier(most: float | None) -> dict[str, float]:
     """Return the two fields of a rectifier: its largest value, and whether there is a rectifier."""
-    return (math.inf if most is None else most), most is not None
+    return {"most": math.inf if most is None else most, "rectifies": most is not None}
 
 
-def windows_of(x: KernelArray, y: KernelArray) -> tuple[int, ...]:
+def windows_of(x: KernelArray, y: KernelArray) -> tuple[int, StructValues, StructValues]:
     """Return a plane's width, and the divisors by the windows that fit in a row and by the windows that begin in it."""
     width = x.shape[-1] if y.inner < x.inner else 0
-    return (width, *divisor(width // 2), *divisor((width + 1) // 2))
+    return width, divisor(width // 2), divisor((width + 1) // 2)
 
 
 def channels_of(x: KernelArray, chosen: Ids) -> Runs:

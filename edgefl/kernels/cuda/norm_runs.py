@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .divisor import divisor
-from .launch import THREADS, Field, Ids, PlannedLaunch, Scratch, tiled
+from .launch import THREADS, Field, Ids, PlannedLaunch, Scratch, StructValues, struct_values, tiled
+from .structs import declare
+
+declare(
+    {
+        # The number of images with runs of their own is 1 for channels. There are `all` ids, and `size` planes from one
+        # run to the next. The powers of two `beside` and `team` count the runs side by side in a block, and the threads
+        # of each. So many blocks as `pieces` share a run.
+        "runs::Runs": "ids:Ids images all size rows step inner lanes beside team pieces by_lanes,by_count:Divisor",
+    }
+)
 
 FEW = 8  # values of a thread, where there are threads to spare
 BLOCK = 4096  # values that a block sums, where that leaves a run to several
@@ -45,10 +55,12 @@ class Runs:
         return self.rows * self.inner
 
     @property
-    def fields(self) -> tuple[Field, ...]:
-        planes = (self.images, self.all, self.size, self.rows, self.step, self.inner, self.lanes)
-        threads = (self.abreast.bit_length() - 1, self.team.bit_length() - 1, self.pieces)
-        return (self.ids, *planes, *threads, *divisor(self.lanes), *divisor(self.ids.count))
+    def struct(self) -> StructValues:
+        planes = {"images": self.images, "all": self.all, "size": self.size, "rows": self.rows, "step": self.step}
+        planes |= {"inner": self.inner, "lanes": self.lanes, "pieces": self.pieces}
+        threads = {"beside": self.abreast.bit_length() - 1, "team": self.team.bit_length() - 1}
+        divisors = {"by_lanes": divisor(self.lanes), "by_count": divisor(self.ids.count)}
+        return struct_values("runs::Runs", ids=self.ids, **planes, **threads, **divisors)
 
     @property
     def per_value(self) -> float:
@@ -68,8 +80,8 @@ class Runs:
         """Room for two sums of each piece of each run."""
         return Scratch(0, self.pieces * self.count * PAIR)
 
-    def launch(self, kernel: str, *fields: Field) -> PlannedLaunch:
-        return tiled(kernel, (self._blocks, self.pieces, 1), *fields)
+    def launch(self, kernel: str, /, **fields: Field) -> PlannedLaunch:
+        return tiled(kernel, (self._blocks, self.pieces, 1), **fields)
 
     def shared(self, values: int | None = None) -> Runs:
         """Return the runs with a team of threads for each run, and several blocks for a run where there are few runs.

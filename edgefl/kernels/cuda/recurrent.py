@@ -6,11 +6,48 @@ waits for a launch. Larger layers take a launch for each step, in which many blo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from .arrange import tiles_of, transposed
 from .elementwise import fill_zero
-from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, tiled
+from .launch import (
+    Field,
+    Fields,
+    Ids,
+    KernelArray,
+    Launches,
+    PlannedLaunch,
+    Scratch,
+    StructValues,
+    struct_values,
+    tiled,
+)
+from .structs import declare
+
+declare(
+    {
+        # The first `passed` steps are not taken.
+        "StepsArgs: to_steps from_steps": "source:float[] to:float[]! batch channels steps passed",
+        # Gates have so many values for each unit of [steps, batch, units]. States and start hold one step more.
+        "recurrent::Extents": "steps batch units",
+        # What lies beside the gates is hidden of a GRU, or None, and the cells of an LSTM after the first step. An LSTM
+        # starts from its cells, and a GRU has no start. The turn is the number of groups of examples of a block, or the
+        # step.
+        "recurrent::ForwardArgs: {gru,lstm}_step {gru,lstm}_through_{few,many}": (
+            "gates:float[]! weight:float[] bias:float[]? beside,start:float[]?! states:float[]! "
+            "extents:recurrent::Extents turn"
+        ),
+        # The states or cells before each step are `before`. An LSTM has no dhidden, because its products get the
+        # gradients of the gates. Gradients pass the units `passing`. Nothing is carried [batch, units] where a thread
+        # keeps it. Without marks all units pass.
+        "recurrent::BackwardArgs: {gru,lstm}_back_step {gru,lstm}_back_through_{few,many}": (
+            "dy:float[] gates:float[]! before,beside,weight:float[] dhidden:float[]?! passing:Ids carried:float[]?! "
+            "marks:float[]? extents:recurrent::Extents turn"
+        ),
+        "mark_units": "listed:Ids marks:float[]! units",
+    }
+)
 
 _THROUGH = 128  # most units of a layer that takes one launch
 _FEW, _MANY = 256, 512  # threads, of which a row of the weight takes one
@@ -35,8 +72,8 @@ class _Layer(NamedTuple):
         return self.gates * self.units
 
     @property
-    def extents(self) -> tuple[int, int, int]:
-        return self.steps, self.batch, self.units
+    def extents(self) -> StructValues:
+        return struct_values("recurrent::Extents", steps=self.steps, batch=self.batch, units=self.units)
 
     @property
     def is_one_launch(self) -> bool:
@@ -49,14 +86,14 @@ class _Layer(NamedTuple):
 
 def to_steps(x: KernelArray, y: KernelArray) -> Launches:
     batch, channels, steps = x.shape
-    grid = tiles_of(batch, channels, steps)
-    return [tiled("to_steps", grid, x, y, batch, channels, steps, 0)]
+    extents = {"batch": batch, "channels": channels, "steps": steps, "passed": 0}
+    return [tiled("to_steps", tiles_of(batch, channels, steps), source=x, to=y, **extents)]
 
 
 def from_steps(y: KernelArray, x: KernelArray) -> Launches:
     batch, channels, steps = x.shape
-    grid = tiles_of(batch, steps, channels)
-    return [tiled("from_steps", grid, y, x, batch, channels, steps, y.shape[0] - steps)]
+    extents = {"batch": batch, "channels": channels, "steps": steps, "passed": y.shape[0] - steps}
+    return [tiled("from_steps", tiles_of(batch, steps, channels), source=y, to=x, **extents)]
 
 
 def gru_forward(
@@ -81,14 +118,17 @@ def gru_backward(
     dhidden: KernelArray,
     units: KernelArray | None,
 ) -> Launches:
-    return _backward(_Layer.of("gru", gates, weight), (dy, gates, states, hidden, weight, dhidden), units)
+    arrays = {"dy": dy, "gates": gates, "before": states, "beside": hidden, "weight": weight, "dhidden": dhidden}
+    return _backward(_Layer.of("gru", gates, weight), arrays, units)
 
 
 def lstm_backward(
     dy: KernelArray, gates: KernelArray, cells: KernelArray, weight: KernelArray, units: KernelArray | None
 ) -> Launches:
     layer = _Layer.of("lstm", gates, weight)
-    return _backward(layer, (dy, gates, cells, _after_first(cells, layer), weight, None), units)
+    later = _after_first(cells, layer)
+    arrays = {"dy": dy, "gates": gates, "before": cells, "beside": later, "weight": weight, "dhidden": None}
+    return _backward(layer, arrays, units)
 
 
 def _forward(
@@ -101,36 +141,39 @@ def _forward(
 ) -> Launches:
     if layer.is_empty:
         return [each for to in (states, beside[1]) if to is not None for each in fill_zero(to)]
+    fields: Fields = {"gates": gates, "bias": bias, "beside": beside[0], "start": beside[1], "states": states}
     if not layer.is_one_launch:
         grid = -(-layer.units // (_SIDE // layer.gates)), -(-layer.batch // _SIDE), 1
-        fields = gates, weight, bias, *beside, states, *layer.extents
-        return [tiled(f"{layer.name}_step", grid, *fields, step) for step in range(layer.steps)]
+        common: Fields = {**fields, "weight": weight, "extents": layer.extents}
+        return [tiled(f"{layer.name}_step", grid, **common, turn=step) for step in range(layer.steps)]
     turned = Scratch(0, 4 * weight.size)
     turn = transposed(weight, turned, 1, layer.rows, layer.units)
-    return [*turn, _through(layer, "through", gates, turned, bias, *beside, states, *layer.extents)]
+    return [*turn, _through(layer, "through", weight=turned, **fields)]
 
 
-def _backward(layer: _Layer, arrays: tuple[KernelArray | None, ...], units: KernelArray | None) -> Launches:
+def _backward(layer: _Layer, arrays: Mapping[str, KernelArray | None], units: KernelArray | None) -> Launches:
     if layer.is_empty:
         return []
     passing = Ids.of(units, layer.units)
     if layer.is_one_launch:
-        return [_through(layer, "back_through", *arrays, passing, None, None, *layer.extents)]
+        return [_through(layer, "back_through", **arrays, passing=passing, carried=None, marks=None)]
     carried = Scratch(0, 4 * layer.batch * layer.units)
     marks = None if units is None else Scratch(carried.size, 4 * layer.units)
-    mark = [] if marks is None else [tiled("mark_units", (1, 1, 1), passing, marks, layer.units)]
+    mark = [] if marks is None else [tiled("mark_units", (1, 1, 1), listed=passing, marks=marks, units=layer.units)]
     grid = -(-layer.units // _SIDE), -(-layer.batch // _SIDE), 1
-    fields = *arrays, passing, carried, marks, *layer.extents
-    return [*mark, *(tiled(f"{layer.name}_back_step", grid, *fields, step) for step in reversed(range(layer.steps)))]
+    common: Fields = {**arrays, "passing": passing, "carried": carried, "marks": marks, "extents": layer.extents}
+    kernel, steps = f"{layer.name}_back_step", reversed(range(layer.steps))
+    return [*mark, *(tiled(kernel, grid, **common, turn=step) for step in steps)]
 
 
-def _through(layer: _Layer, kernel: str, *fields: Field) -> PlannedLaunch:
+def _through(layer: _Layer, kernel: str, /, **fields: Field) -> PlannedLaunch:
     """Plan a launch whose blocks take as many groups of examples as there are threads for."""
     many = layer.rows > _FEW
     threads = _MANY if many else _FEW
     groups = min(_GROUPS, threads // layer.rows)
     grid = -(-layer.batch // (groups * _EXAMPLES)), 1, 1
-    return tiled(f"{layer.name}_{kernel}_{'many' if many else 'few'}", grid, *fields, groups, threads=threads)
+    name = f"{layer.name}_{kernel}_{'many' if many else 'few'}"
+    return tiled(name, grid, threads, **fields, extents=layer.extents, turn=groups)
 
 
 def _after_first(cells: KernelArray, layer: _Layer) -> KernelArray:

@@ -4,17 +4,44 @@ from __future__ import annotations
 
 import math
 
-from .launch import Field, KernelArray, Launches, PlannedLaunch, Scratch, launch, tiled
+from .launch import (
+    Fields,
+    KernelArray,
+    Launches,
+    PlannedLaunch,
+    Scratch,
+    StructValues,
+    launch,
+    struct_values,
+    tiled,
+)
 from .sparse_tiling import (
     GRADIENTS,
     THREADS,
-    TILING_FIELDS,
     Images,
     SparseLayer,
     Unpacked,
+    no_tiling,
     of_gradients,
     of_products,
     positions_of,
+)
+from .structs import declare
+
+declare(
+    {
+        "SparseProductArgs: sparse_product_{large,medium,small,direct}": (
+            "x,y:SparseImages layer:SparseLayer tiling:SparseTiling entries:SparseEntry[] lists:SparseList[] "
+            "bias:float[]?"
+        ),
+        # The gradients are [shares, count].
+        "SparseGradientArgs: sparse_gradient_{large,small,direct}": (
+            "x,dy:SparseImages layer:SparseLayer tiling:SparseTiling entries:SparseEntry[] cells:SparseList[] "
+            "gradients:float[]! count"
+        ),
+        # The shares [number, count] are of gradients, or of results [batch, channels, inner] with their bias.
+        "sparse_add_shares": "shares:float[] to:float[]! bias:float[]? number count channels inner",
+    }
 )
 
 RESULTS, FEW, MOST_PRODUCTS = 4096, 256, 8  # results of a block, blocks that fill a device, most shares
@@ -43,9 +70,8 @@ class SparseCall:
         self._unpacked = Unpacked.of(layer.count, layer.rows * layer.tiles, self._cells, 1)
 
     @property
-    def unpacked(self) -> tuple[Field, ...]:
-        """The fields of the struct SparseUnpacked."""
-        return tuple(self._unpacked)
+    def unpacked(self) -> StructValues:
+        return struct_values("SparseUnpacked", **self._unpacked._asdict())
 
     @property
     def group_pitch(self) -> int:
@@ -62,36 +88,40 @@ class SparseCall:
         return tiling.down + layer.extents[0], tiling.pitch, tiling.group_pitch, phases, most
 
     def product(self, x: Images, y: Images, bias: KernelArray | None = None) -> Launches:
-        layer, tiling, read = self.layer, self._tiling, (self._unpacked.entries, self._unpacked.lists)
+        layer, tiling, room = self.layer, self._tiling, self._unpacked
+        read: Fields = {**self._common, "x": x.struct, "entries": room.entries, "lists": room.lists}
         if tiling is None:
             work = layer.batch * layer.rows * math.prod(layer.positions)
-            return [launch("sparse_product_direct", work, *self._fields(x, y), *read, bias)]
+            return [launch("sparse_product_direct", work, **read, y=y.struct, bias=bias)]
         grid = math.prod(tiling.tiles), -(-layer.rows // tiling.rows), layer.shares
         if layer.shares == 1:
-            return [tiled(tiling.kind.name, grid, *self._fields(x, y), *read, bias)]
-        to = self._unpacked.shares(layer.shares * y.at.size)
-        apart = self._fields(x, Images(y.at, y.lanes, to))
-        return [tiled(tiling.kind.name, grid, *apart, *read, None), _add(to, y.at, bias, layer.shares, y.lanes)]
+            return [tiled(tiling.kind.name, grid, **read, y=y.struct, bias=bias)]
+        to = room.shares(layer.shares * y.at.size)
+        product = tiled(tiling.kind.name, grid, **read, y=Images(y.at, y.lanes, to).struct, bias=None)
+        return [product, _add(to, y.at, bias, layer.shares, y.lanes)]
 
     def gradient(self, x: Images, dy: Images, gradients: KernelArray) -> Launches:
         if not gradients.size:
             return []
-        read = *self._fields(x, dy), self._unpacked.entries, self._unpacked.cells
+        read: Fields = {**self._common, "entries": self._unpacked.entries, "cells": self._unpacked.cells}
+        read |= {"x": x.struct, "dy": dy.struct, "count": gradients.size}
         count, tiling, slots = gradients.size, self._tiling, -(-gradients.size // self._cells)
         if tiling is None:
-            return [tiled("sparse_gradient_direct", (self._cells, min(slots, 1 << 15), 1), *read, gradients, count)]
+            grid = self._cells, min(slots, 1 << 15), 1
+            return [tiled("sparse_gradient_direct", grid, **read, gradients=gradients)]
         chunks, tiles = -(-slots // (THREADS // tiling.lanes * SLOTS)), math.prod(tiling.tiles)
         shares = max(1, min(BUSY // (self._cells * chunks), tiles, MOST_SHARES))
         to = gradients if shares == 1 else self._unpacked.shares(shares * count)
-        correlate = tiled(tiling.kind.name, (self._cells, chunks, shares), *read, to, count)
+        correlate = tiled(tiling.kind.name, (self._cells, chunks, shares), **read, gradients=to)
         return [correlate] if isinstance(to, KernelArray) else [correlate, _add(to, gradients, None, shares)]
 
-    def _fields(self, x: Images, y: Images) -> tuple[Field, ...]:
+    @property
+    def _common(self) -> Fields:
         said = self._unpacked.blocks if self._is_said else None
-        tiling = self._tiling.fields if self._tiling else (0,) * TILING_FIELDS
-        return *x.fields, *y.fields, *self.layer.fields(said), *tiling
+        return {"layer": self.layer.struct(said), "tiling": self._tiling.struct if self._tiling else no_tiling()}
 
 
 def _add(shares: Scratch, to: KernelArray, bias: KernelArray | None, number: int, lanes: int = 1) -> PlannedLaunch:
     channels, inner = to.shape[1:2] or (1,), lanes * math.prod(to.shape[2:])
-    return launch("sparse_add_shares", to.size, shares, to, bias, number, to.size, *channels, inner)
+    extents = {"number": number, "count": to.size, "channels": channels[0], "inner": inner}
+    return launch("sparse_add_shares", to.size, shares=shares, to=to, bias=bias, **extents)

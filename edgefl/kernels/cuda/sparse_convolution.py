@@ -11,9 +11,23 @@ from ..sparse_layout import ConvolutionShape as Window
 from .launch import KernelArray, Launches, PlannedLaunch, tiled
 from .sparse_calls import SparseCall, shares_of
 from .sparse_tiling import Images, SparseLayer
+from .structs import declare
+
+declare(
+    {
+        # There are no values for gradients. The fields from header to runs_at are words. The structure's offsets use
+        # plane, phase_plane and pitch, and tiles use the fields from tile_rows to phases. A tile has `cut` channels,
+        # and a block has `cuts` tiles. Any result reads a tile up to the position `most`.
+        "SparseUnpackArgs: sparse_conv2d_unpack": (
+            "structure:uint32[] values:float[]? to:SparseUnpacked count rows part parts blocks kinds is_whole header "
+            "list_words runs_at plane phase_plane pitch tile_rows tile_pitch group_pitch phases cut cuts most"
+        ),
+    }
+)
 
 UNPACKERS = 128
 CUT_FOR, SHARED_FOR = 128, 16  # examples: what is good for them is what all batches have
+_SAID = ("count", "rows", "part", "parts", "blocks", "kinds", "is_whole", "list_words", "runs_at", "plane", "pitch")
 CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)  # of a block of channels that has no room in a tile, or too little
 
 
@@ -115,15 +129,19 @@ def _unpack(
     call: SparseCall, layout: SparseConvolutionLayout, structure: KernelArray, values: KernelArray | None
 ) -> PlannedLaunch:
     rows, pitch, group_pitch, phases, most = call.reach
-    phase_plane = (layout.band + layout.extents[0]) * layout.pitch
+    said = {name: getattr(layout, name) for name in _SAID}
+    offsets = {"header": HEADER, "phase_plane": (layout.band + layout.extents[0]) * layout.pitch}
+    tile = {"tile_rows": rows, "tile_pitch": pitch, "group_pitch": group_pitch, "phases": phases, "most": most}
     return tiled(
         "sparse_conv2d_unpack",
         (layout.parts * layout.blocks, call.layer.cuts, 1),
-        structure,
-        values,
-        *call.unpacked,
-        *(layout.count, layout.rows, layout.part, layout.parts, layout.blocks, layout.kinds, int(layout.is_whole)),
-        *(HEADER, layout.list_words, layout.runs_at, layout.plane, phase_plane, layout.pitch),
-        *(rows, pitch, group_pitch, phases, call.layer.cut, call.layer.cuts, most),
-        threads=UNPACKERS,
+        UNPACKERS,
+        structure=structure,
+        values=values,
+        to=call.unpacked,
+        **said,
+        **offsets,
+        **tile,
+        cut=call.layer.cut,
+        cuts=call.layer.cuts,
     )

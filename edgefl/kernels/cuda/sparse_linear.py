@@ -9,9 +9,20 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..weight_structure import HEADER, MOST_WIDTH, PANEL
-from .launch import KernelArray, Launches, PlannedLaunch, tiled
+from .launch import Fields, KernelArray, Launches, PlannedLaunch, tiled
 from .sparse_calls import SparseCall, shares_of
 from .sparse_tiling import Images, SparseLayer
+from .structs import declare
+
+declare(
+    {
+        # There are no values for gradients. A block has at most `block` columns, and a channel has group_pitch
+        # positions in a tile. Only the kind of structure that `turned` names is unpacked.
+        "SparseLinearArgs: sparse_linear_{unpack,turn}": (
+            "structure:uint32[] values:float[]? to:SparseUnpacked count rows columns blocks block group_pitch turned"
+        ),
+    }
+)
 
 FORWARD, TRANSPOSED, ANY = 0, 1, 2  # SparseLinearArgs::turned
 
@@ -105,6 +116,7 @@ def _unpack(
     turned: int,
     kernel: str = "sparse_linear_unpack",
 ) -> PlannedLaunch:
-    count = call.layer.count
-    return tiled(kernel, (matrix.segments, 1, 1), structure, values, *call.unpacked, count, matrix.rows, matrix.columns,
-                 matrix.blocks, matrix.width, call.group_pitch, turned, threads=PANEL)  # fmt: skip
+    extents = {"count": call.layer.count, **matrix._asdict(), "block": matrix.width}
+    room: Fields = {"to": call.unpacked, "group_pitch": call.group_pitch, "turned": turned}
+    grid = matrix.segments, 1, 1
+    return tiled(kernel, grid, PANEL, structure=structure, values=values, **room, **extents)

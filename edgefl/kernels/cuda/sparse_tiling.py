@@ -13,10 +13,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .launch import Field, KernelArray, Scratch
+from .launch import KernelArray, Scratch, StructValues, struct_values
+from .structs import declare, members
+
+declare(
+    {
+        # Images are [batch, channels, height, width], or `lanes` of them lie side by side.
+        "SparseImages": "data:float[] channels height width lanes",
+        # The layer is one correlation (csrc/core/sparse_convolution.h), in which rows of results sum over channels of a
+        # source. There are `blocks` blocks of `block` channels, each cut into `cuts` tiles of `cut` channels. If `said`
+        # is given, it has the blocks as the structure has them, of `block` channels at most. A row has down x along
+        # results. The phases are the source's, and the extents are the largest shifts. Each phase of the results is a
+        # row.
+        "SparseLayer": (
+            "batch rows channels block blocks cut cuts said:SparseBlocks[]? down along step_down step_along "
+            "start_down start_along phases_down phases_along extent_down extent_along results_down results_along"
+        ),
+        # A tile is a rectangle of positions, of `groups` of 4 or 8 images, and their source with its margin. A row has
+        # `pitch` cells, and a cell has group_pitch positions. The positions have `lanes` threads, and each 256 / lanes
+        # threads take a row.
+        "SparseTiling": "down along groups pitch group_pitch lanes tiles_down tiles_along tiles_images",
+        # A call unpacks to entries [count]. The lists [tiles of channels, rows] say which weights of a row read a tile.
+        # The cells [parts, tiles of channels] say it of so many rows. A Linear layer has blocks, too.
+        "SparseUnpacked": "entries:SparseEntry[]! lists,cells:SparseList[]! blocks:SparseBlocks[]!",
+    }
+)
 
 THREADS, POSITIONS, LISTS, FEWEST_LANES = 256, 2048, 512, 4
-TILING_FIELDS = 9
 PROCESSORS, RESIDENT = 128, 2  # multiprocessors, and blocks on each. Other numbers change times and no result
 LATENCY, PRODUCT_LATENCY = (
     800,
@@ -40,21 +63,22 @@ GRADIENTS = Kind("sparse_gradient_large", 24, 2), Kind("sparse_gradient_small", 
 
 @dataclass(frozen=True)
 class Images:
-    """The struct SparseImages: images with `lanes` side by side. `data` is where their values lie instead of `at`."""
+    """Images with `lanes` side by side. `data` is where their values lie instead of `at`."""
 
     at: KernelArray
     lanes: int = 1
     data: Scratch | None = None  # where they are instead
 
     @property
-    def fields(self) -> tuple[Field, ...]:
+    def struct(self) -> StructValues:
         height, width = self.at.shape[2:] or (1, 1)
-        return self.data or self.at, self.at.shape[1], height, width, self.lanes
+        extents = {"channels": self.at.shape[1], "height": height, "width": width, "lanes": self.lanes}
+        return struct_values("SparseImages", data=self.data or self.at, **extents)
 
 
 @dataclass(frozen=True)
 class SparseLayer:
-    """The struct SparseLayer of csrc/cuda, where the fields are described. A Linear layer has one position.
+    """A layer, as the row SparseLayer describes it. A Linear layer has one position.
 
     `count` is the number of its weights. `shares` is the number of blocks of threads that each take some of the
     channels, for the same results.
@@ -85,15 +109,18 @@ class SparseLayer:
         """The number of tiles of channels."""
         return self.blocks * self.cuts
 
-    def fields(self, said: Scratch | None) -> tuple[Field, ...]:
-        """Return the fields of the struct. `said` is where a structure's own blocks are written."""
-        pairs = self.positions, self.steps, self.starts, self.phases, self.extents, self.results
-        blocks = self.block, self.blocks, self.cut, self.cuts
-        return self.batch, self.rows, self.channels, *blocks, said, *itertools.chain(*pairs)
+    def struct(self, said: Scratch | None) -> StructValues:
+        """Return the struct. `said` is where a structure's own blocks are written."""
+        names = "step", "start", "phases", "extent", "results"
+        pairs = dict(zip(names, (self.steps, self.starts, self.phases, self.extents, self.results), strict=True))
+        fields = {f"{name}_{way}": of for name, pair in pairs.items() for way, of in zip(("down", "along"), pair)}
+        fields |= {"batch": self.batch, "rows": self.rows, "channels": self.channels, "block": self.block}
+        fields |= {"blocks": self.blocks, "cut": self.cut, "cuts": self.cuts}
+        return struct_values("SparseLayer", down=self.positions[0], along=self.positions[1], said=said, **fields)
 
 
 class SparseTiling(NamedTuple):
-    """The struct SparseTiling, with the kernel that it is for."""
+    """A tile of positions, with the kernel that it is for."""
 
     kind: Kind
     down: int
@@ -105,8 +132,11 @@ class SparseTiling(NamedTuple):
     tiles: tuple[int, int, int]
 
     @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.down, self.along, self.groups, self.pitch, self.group_pitch, self.lanes, *self.tiles
+    def struct(self) -> StructValues:
+        fields = self._asdict()
+        del fields["kind"], fields["tiles"]
+        down, along, images = self.tiles
+        return struct_values("SparseTiling", **fields, tiles_down=down, tiles_along=along, tiles_images=images)
 
     @property
     def rows(self) -> int:
@@ -129,7 +159,7 @@ class TilingChoice(NamedTuple):
 
 
 class Unpacked(NamedTuple):
-    """The struct SparseUnpacked, whose sizes are words of 8 bytes, and room for shares of gradients behind it."""
+    """The memory to which a call unpacks, in words of 8 bytes. Room for shares of gradients follows it."""
 
     entries: Scratch
     lists: Scratch
@@ -143,6 +173,11 @@ class Unpacked(NamedTuple):
 
     def shares(self, size: int) -> Scratch:
         return Scratch(self.blocks.offset + self.blocks.size, 4 * size)
+
+
+def no_tiling() -> StructValues:
+    """Return the struct for the kernels that have no tiles."""
+    return struct_values("SparseTiling", **{member.name: 0 for member in members("SparseTiling")})
 
 
 def of_products(layer: SparseLayer) -> TilingChoice:

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import convolution
 from .backend import DEVICE, MEMORY, backend_of, scratch_bytes
 from .backend import KNOWN as EXACT
 from .launch import Launches
 from .program import Body
+from .structs import kernels
 
 __all__ = ["DEVICE", "KNOWN", "MEMORY", "scratch_bytes"]
 
 LEAST_CAPABILITY = (8, 0)
-FORMS = (
-    *(f"convolution{what}_{tile.name}" for what in ("", "_weight") for tile in convolution.TILES),
-    *(f"linear_{what}_{size}" for what in ("forward", "grad_input", "grad_weight") for size in ("wide", "narrow")),
-)
+FORMS = tuple(kernel for kernel in kernels() if f"{kernel}_tf32" in kernels())
 """The kernels that have a TF32 form. A form has the arguments, grid and threads of its kernel."""
 
 

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from .launch import THREADS, KernelArray, Launches, Scratch, block_of, launch, tiled
+from .launch import THREADS, KernelArray, Launches, Scratch, StructValues, block_of, launch, struct_values, tiled
+from .structs import declare
+
+declare(
+    {
+        # Each block writes a sum. One block alone adds to the total.
+        "sum_squares": "x sums:float64[]! count",
+        "add_squares": "sums:float64[] total:float64[]! count",
+        "clip_scale": "total max_norm scale",
+        # All methods have this part of a step's gradient in common. The arrays but w are compact.
+        "update::Gradient": "w:float[]! grad:float[] scale,centre,linear:float[]? block:parameters::BlockOf",
+        # The arguments of so many calls fit into 4 kB.
+        "update::SgdArgs: sgd*16": "gradient:update::Gradient velocity:float[]?! hyper nesterov",
+        "begin_adam": "settings:update::AdamSettings[] steps rates:update::AdamRates[]!",
+        "update::AdamArgs: adam*16": "gradient:update::Gradient mean square rates:update::AdamRates[]",
+    }
+)
 
 _LEAST_VALUES, _MOST_BLOCKS = 16 * THREADS, 1024  # least values of a block of sum_squares, most blocks
 
@@ -10,13 +26,14 @@ _LEAST_VALUES, _MOST_BLOCKS = 16 * THREADS, 1024  # least values of a block of s
 def sum_squares(x: KernelArray, total: KernelArray) -> Launches:
     blocks = min(-(-x.size // _LEAST_VALUES), _MOST_BLOCKS)
     if blocks <= 1:
-        return [launch("sum_squares", min(x.size, THREADS), x, total, x.size)]
+        return [launch("sum_squares", min(x.size, THREADS), x=x, sums=total, count=x.size)]
     sums = Scratch(0, 8 * blocks)
-    return [tiled("sum_squares", (blocks, 1, 1), x, sums, x.size), launch("add_squares", 1, sums, total, blocks)]
+    squares = tiled("sum_squares", (blocks, 1, 1), x=x, sums=sums, count=x.size)
+    return [squares, launch("add_squares", 1, sums=sums, total=total, count=blocks)]
 
 
 def clip_scale(total: KernelArray, max_norm: float, scale: KernelArray) -> Launches:
-    return [launch("clip_scale", 1, total, float(max_norm), scale, threads=1)]
+    return [launch("clip_scale", 1, 1, total=total, max_norm=max_norm, scale=scale)]
 
 
 def sgd(
@@ -30,8 +47,8 @@ def sgd(
     centre: KernelArray | None = None,
     linear: KernelArray | None = None,
 ) -> Launches:
-    gradient = w, grad, scale, centre, linear, *block_of(w, rows, cols)
-    return [launch("sgd", grad.size, *gradient, velocity, hyper, 0)]
+    gradient = _gradient(w, grad, scale, centre, linear, block_of(w, rows, cols))
+    return [launch("sgd", grad.size, gradient=gradient, velocity=velocity, hyper=hyper, nesterov=0)]
 
 
 def nesterov(
@@ -45,12 +62,12 @@ def nesterov(
     centre: KernelArray | None = None,
     linear: KernelArray | None = None,
 ) -> Launches:
-    gradient = w, grad, scale, centre, linear, *block_of(w, rows, cols)
-    return [launch("sgd", grad.size, *gradient, velocity, hyper, 1)]
+    gradient = _gradient(w, grad, scale, centre, linear, block_of(w, rows, cols))
+    return [launch("sgd", grad.size, gradient=gradient, velocity=velocity, hyper=hyper, nesterov=1)]
 
 
 def begin_adam(settings: KernelArray, steps: KernelArray, rates: KernelArray) -> Launches:
-    return [launch("begin_adam", 1, settings, steps, rates, threads=1)]
+    return [launch("begin_adam", 1, 1, settings=settings, steps=steps, rates=rates)]
 
 
 def adam(
@@ -65,5 +82,17 @@ def adam(
     centre: KernelArray | None = None,
     linear: KernelArray | None = None,
 ) -> Launches:
-    gradient = w, grad, scale, centre, linear, *block_of(w, rows, cols)
-    return [launch("adam", grad.size, *gradient, mean, square, rates)]
+    gradient = _gradient(w, grad, scale, centre, linear, block_of(w, rows, cols))
+    return [launch("adam", grad.size, gradient=gradient, mean=mean, square=square, rates=rates)]
+
+
+def _gradient(
+    w: KernelArray,
+    grad: KernelArray,
+    scale: KernelArray | None,
+    centre: KernelArray | None,
+    linear: KernelArray | None,
+    block: StructValues,
+) -> StructValues:
+    optional = {"scale": scale, "centre": centre, "linear": linear}
+    return struct_values("update::Gradient", w=w, grad=grad, **optional, block=block)

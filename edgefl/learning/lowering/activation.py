@@ -110,7 +110,7 @@ def _prelu_backward(recorder: Recorder, output_grads: ActivationGradients, node:
     arguments = (dy, recorder.extras[node.name, "saved"], recorder.param(node, "weight"), dx, weight.values)
     recorder.call("prelu_backward", *arguments, recorder.channels_needed(below), weight.rows)
     output_grads.give(below, dx)
-    return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight}
+    return {} if is_empty(weight.rows) else {node.full_name("weight"): weight}
 
 
 OF_RESULT = (Sigmoid, Tanh)

@@ -6,7 +6,7 @@ other neurons with the same signature differs only in its ids, and `adopt` turns
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.errors import SelectionError
-from edgefl.learning.fit_options import Delta, Trainable
+from edgefl.learning.fit_options import Delta
 from edgefl.learning.lowering.channel_sets import NONE, is_empty, owners
-from edgefl.learning.lowering.gradient_needs import PRODUCTS, RowsCols, gradient_needs, own_rows
+from edgefl.learning.lowering.gradient_blocks import TakenPart, gradient_blocks
+from edgefl.learning.lowering.gradient_needs import PRODUCTS, RowsCols, gradient_needs
 from edgefl.learning.lowering.schedule import Existing, Index
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import Conv2d, ConvTranspose2d, GroupNorm, SelfAttention
 from edgefl.models.graph.planar import planar
-from edgefl.models.neurons.model_spec import Axis, ModelSpec, layer_of
-from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.model_spec import ModelSpec, layer_of
+from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
+from edgefl.models.neurons.trainable_slice import WHOLE, TrainableSlice
 
 Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
@@ -41,7 +43,8 @@ class Growth(NamedTuple):
 class ActiveIndices:
     """The id lists, by what they select. A list that is None selects everything. Without gradients nothing is selected.
 
-    blocks   trained parameter -> rows, columns
+    blocks   trained parameter -> rows, columns of the block whose gradient is computed
+    taken    trained parameter -> what is trained of this block. A parameter whose block is trained whole is absent
     needs    result -> channels whose gradient is needed. A result that needs no gradient is absent
     groups   GroupNorm -> groups whose gradient is needed. Attention -> heads
     saved    product with a weight -> input channels (features) that its weight gradient reads
@@ -57,6 +60,7 @@ class ActiveIndices:
     neurons: Mapping[str, Index] = field(default_factory=dict)
     masked: Mapping[str, Existing] = field(default_factory=dict)
     grown: Mapping[str, Growth] = field(default_factory=dict)
+    taken: Mapping[str, TakenPart] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -66,26 +70,24 @@ class ActiveIndices:
         delta: Delta,
         masks: Mapping[str, Existing] | None = None,
     ) -> ActiveIndices:
-        """Return the lists for training `trainable`: neurons, layers, or everything if it is None.
+        """Return the lists for training `trainable`, or for training everything if it is None.
 
         `masks` gives the coordinates that exist of masked parameters.
 
-        Raises  SelectionError for neurons where there are masks
+        Raises  SelectionError for names that the model does not have, and for a masked parameter of which neurons or a
+                slice are trained
         """
-        if masks and isinstance(trainable, NeuronSet):
-            names = ", ".join(masks)
-            raise SelectionError(
-                f"neurons were chosen for a model with masks of {names}; expected names of layers, or None"
-            )
-        graph, blocks = planar(graph), trained_blocks(spec, trainable)
+        graph, part = planar(graph), TrainableParameters.of(spec, trainable)
+        blocks, taken = gradient_blocks(graph, spec, part)
+        check_masked(part, blocks, masks or {})
         needs = gradient_needs(graph, blocks, delta)
         by_group = [node for node in graph.nodes if isinstance(node.op, GroupNorm | SelfAttention)]
         groups = {node.name: _groups(node, needs) for node in by_group}
         saved = {node.name: saved_channels(node, blocks) for node in graph.nodes if isinstance(node.op, PRODUCTS)}
-        neurons = trainable.active if isinstance(trainable, NeuronSet) else {}
+        neurons = {} if part.neurons is None else part.neurons.active
         chosen = {group: ids.copy() for group, ids in neurons.items()}
         masked = {name: bits for name, bits in (masks or {}).items() if name in blocks}
-        return ActiveIndices(blocks, needs, groups, saved, chosen, masked)
+        return ActiveIndices(blocks, needs, groups, saved, chosen, masked, taken=taken)
 
     @staticmethod
     def growing(graph: Graph, spec: ModelSpec, grown: Mapping[str, Growth]) -> ActiveIndices:
@@ -116,25 +118,46 @@ class ActiveIndices:
 
 
 def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCols]:
-    """Return for each learnable parameter its active rows and columns. The axes of a group refer to one array."""
-    learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
-    if not isinstance(trainable, NeuronSet):
-        return {name: (None, None) for name in learned if trainable is None or layer_of(name) in trainable}
-    expanded: dict[Axis | None, Index] = {None: None}
-    for param in spec.params.values():
-        for axis, size in zip((param.rows, param.cols), param.shape, strict=False):
-            if axis not in expanded:
-                expanded[axis] = trainable.ids(axis, size)
-    return {name: (expanded[param.rows], expanded[param.cols]) for name, param in learned.items()}
+    """Return for each trained parameter its active rows and columns. The axes of a group refer to one array.
+
+    The rows of a mask are the rows in which it has a coordinate. A computed parameter with a trained source is there as
+    a whole.
+    """
+    parts = TrainableParameters.of(spec, trainable).blocks(spec)
+    blocks = {name: (_rows(part, spec.params[name].shape[0]), part.cols) for name, part in parts.items()}
+    for name, sources in spec.computed.items():  # a computed parameter needs a gradient if one of its sources does
+        if not blocks.keys().isdisjoint(sources):
+            blocks[name] = (None, None)
+    return blocks
+
+
+def _rows(part: TrainableSlice, size: int) -> Index:
+    rows = part.rows if part.bits is None else part.row_ids(size)
+    return None if rows is not None and rows.size == size else rows
+
+
+def check_masked(trainable: TrainableParameters, trained: Collection[str], masked: Collection[str]) -> None:
+    """Raise SelectionError if neurons or a slice are trained of a parameter to whose mask the learner keeps."""
+    both = [name for name in masked if name in trained]
+    if both and trainable.neurons is not None:
+        names = ", ".join(both)
+        raise SelectionError(
+            f"neurons were chosen for a model with masks of {names}; expected names of parameters or layers, or None"
+        )
+    for name in both:
+        if trainable.slices is not None and trainable.slices[name] != WHOLE:
+            raise SelectionError(
+                f"trainable: a part of {name!r}, to whose mask the learner keeps; expected the whole of {name!r}"
+            )
 
 
 def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Return the input channels (features) that the layer's weight gradient reads, or an empty array without this
     gradient.
     """
-    rows, cols = own_rows(node, blocks), blocks.get(node.full_name(node.op.main), (NONE, NONE))[1]
+    rows, cols = blocks.get(node.full_name(node.op.main), (NONE, NONE))
     if isinstance(node.op, ConvTranspose2d):
-        rows, cols = blocks.get(f"{node.name}.weight", (NONE, NONE))[::-1]
+        rows, cols = cols, rows
     if is_empty(rows) or is_empty(cols):
         return NONE
     if isinstance(node.op, Conv2d) and node.op.groups == node.op.in_channels > 1:

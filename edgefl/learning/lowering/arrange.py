@@ -14,6 +14,7 @@ from edgefl.models.graph.operations import (
     Concat,
     Flatten,
     FlattenPlaces,
+    InputPart,
     Mul,
     Operation,
     Permute,
@@ -239,11 +240,20 @@ def _slice_backward(recorder: Recorder, output_grads: ActivationGradients, node:
     return {}
 
 
+def _part(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    """Record a part of the input. No gradient of it is ever needed."""
+    assert isinstance(node.op, InputPart)
+    y = recorder.result(node)
+    recorder.call("get_channels", recorder.source(node), node.op.start, y.view(y.shape[0], math.prod(y.shape[1:])))
+    return y
+
+
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     Flatten: _view,
     Reshape: _view,
     FlattenPlaces: _flatten_positions,
     Permute: _permute,
+    InputPart: _part,
     SliceOfRow: _slice,
     Add: _add,
     Mul: _mul,

@@ -61,17 +61,17 @@ def _parameter_gradients(recorder: Recorder, node: Node, dqkv: Tensor) -> Gradie
         dw = trained_block(recorder, node, "in_proj_weight")
         cells = dw.values.view(*dw.values.shape, 1, 1)
         recorder.call("conv2d_grad_weight", x, dqkv, cells, *CELL, dw.rows, ids, op.in_features)
-        gradients[f"{node.name}.in_proj_weight"] = dw
-    if op.bias and not is_empty(recorder.scope.active.blocks.get(f"{node.name}.in_proj_bias", (NONE, NONE))[0]):
+        gradients[node.full_name("in_proj_weight")] = dw
+    if op.bias and not is_empty(recorder.scope.active.blocks.get(node.full_name("in_proj_bias"), (NONE, NONE))[0]):
         db = trained_block(recorder, node, "in_proj_bias")
         recorder.call("channel_sum", dqkv, db.values, db.rows)
-        gradients[f"{node.name}.in_proj_bias"] = db
+        gradients[node.full_name("in_proj_bias")] = db
     return gradients
 
 
-def _weight(recorder: Recorder, node: Node) -> Param:
-    name, shape = recorder.param(node, "in_proj_weight")
-    return Param(name, (*shape, 1, 1))
+def _weight(recorder: Recorder, node: Node) -> Param | Tensor:
+    weight = recorder.param(node, "in_proj_weight")
+    return weight.view(*weight.shape, 1, 1)
 
 
 def _sequence(x: Tensor) -> Tensor:

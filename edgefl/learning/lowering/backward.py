@@ -8,7 +8,8 @@ overwritten in place where nothing else reads its buffer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from edgefl.learning.lowering import (
     activation,
@@ -32,11 +33,13 @@ from edgefl.learning.lowering.gradients import (
     Gradients,
     bias,
     trained_block,
+    trained_part,
 )
 from edgefl.learning.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
 from edgefl.learning.lowering.mask_zeroing import mask
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Index, Tensor, TrainedBlock
+from edgefl.learning.lowering.shared_gradients import SharedGradients
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import (
     AdaptiveAvgPool2d,
@@ -53,21 +56,29 @@ from edgefl.models.graph.operations import (
 )
 
 
-def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> Iterator[Gradients]:
+def backward(
+    recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor, further: Mapping[str, Tensor] = MappingProxyType({})
+) -> Iterator[Gradients]:
     """Record all nodes in reverse, and yield each node's parameter gradients when the gradient of its input is
-    recorded.
+    recorded. The gradient of a shared parameter comes with the last node that adds to it.
+
+    further  gradients of auxiliary outputs, by result
     """
-    output_grads = ActivationGradients(recorder)
+    output_grads, shared = ActivationGradients(recorder), SharedGradients(recorder)
     output_grads.give(nodes[-1].name, dlogits)
+    for name, gradient in further.items():
+        output_grads.give(name, gradient)
     for node in reversed(nodes):
-        dy = output_grads.take(node.name)
+        dy, found = output_grads.take(node.name), Gradients()
         if dy is not None:
             recorder.node = node.name
             found = _TABLE[type(node.op)](recorder, output_grads, node, dy)
-            gradients = {name: block for name, block in found.items() if name in recorder.scope.active.blocks}
-            _rank(recorder, gradients)
-            _mask(recorder, gradients)
-            yield gradients
+        trained = {name: block for name, block in found.items() if name in recorder.scope.active.blocks}
+        complete = shared.completed(node, trained).items()
+        gradients = {name: trained_part(recorder, name, block) for name, block in complete}
+        _rank(recorder, gradients)
+        _mask(recorder, gradients)
+        yield gradients
 
 
 def _rank(recorder: Recorder, gradients: Gradients) -> None:
@@ -126,8 +137,8 @@ def _linear(recorder: Recorder, output_grads: ActivationGradients, node: Node, d
 
 
 def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
-    (x, ids), weight, active = recorder.inputs[node.name], f"{node.name}.weight", recorder.scope.active
-    if recorder.scope.in_place and weight not in recorder.scope.sparse:
+    (x, ids), weight, active = recorder.inputs[node.name], node.full_name("weight"), recorder.scope.active
+    if recorder.scope.defers(weight):
         return {weight: DeferredWeightGradient(*active.blocks[weight], x, ids, dy)}
 
     def grad_weight(dw: Tensor, outs: Index) -> None:
@@ -140,8 +151,8 @@ def _weight(
     recorder: Recorder, node: Node, dy: Tensor, grad_weight: Callable[[Tensor, Index], None], tile_rows: int
 ) -> Gradients:
     """Record the gradient of a layer's weight. Nothing is returned where it is only searched, tile by tile."""
-    name = f"{node.name}.weight"
-    if name in recorder.scope.active.grown:
+    name = node.full_name("weight")
+    if name in recorder.scope.active.grown and name not in recorder.scope.graph.collected:
         rank_tiles(recorder, name, tile_rows, grad_weight)
         return {}
     masked = recorder.scope.sparse.get(name)
@@ -155,7 +166,7 @@ def _weight(
 
 def _sparse_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> bool:
     """Record the gradient of a layer's input if the layer's weight exists as values alone. Return whether it does."""
-    masked = recorder.scope.sparse.get(f"{node.name}.weight")
+    masked = recorder.scope.sparse.get(node.full_name("weight"))
     if masked:
         sparse.grad_input(recorder, masked, dy, dx)
     return masked is not None
@@ -177,14 +188,14 @@ def _norm(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy:
     if isinstance(node.op, GroupNorm) and dy.lanes > 1:
         group_norm.backward(recorder, node, dy, _statistics(recorder, node), dx, (weight, bias), relu=False)
         output_grads.give(node.inputs[0], dx)
-        return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+        return {} if is_empty(weight.rows) else {node.full_name("weight"): weight, node.full_name("bias"): bias}
     xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
     outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, node)
     read = (dy.channels, xhat.channels, recorder.param(node, "weight"), inv_std)
     recorder.call(f"{kernel}_backward", *read, *outputs, *needed, weight.rows)
     output_grads.give(node.inputs[0], dx)
-    return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+    return {} if is_empty(weight.rows) else {node.full_name("weight"): weight, node.full_name("bias"): bias}
 
 
 def _statistics(recorder: Recorder, node: Node) -> tuple[Tensor, Tensor, Tensor]:
@@ -205,14 +216,14 @@ def _norm_relu(recorder: Recorder, output_grads: ActivationGradients, node: Node
     if isinstance(norm.op, GroupNorm) and x.lanes > 1:
         group_norm.backward(recorder, norm, dy, saved, dx, (weight, bias), relu=True)
         output_grads.give(node.inputs[0], dx)
-        return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
+        return {} if is_empty(weight.rows) else {norm.full_name("weight"): weight, norm.full_name("bias"): bias}
     read = (dy.channels, x.channels, recorder.param(norm, "weight"), recorder.param(norm, "bias"))
     outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, norm)
     kind = (node.op.is_relu6,) if isinstance(norm.op, BatchNorm) else ()
     recorder.call(f"{kernel}_relu_backward", *read, mean, inv_std, *outputs, *needed, weight.rows, *kind)
     output_grads.give(node.inputs[0], dx)
-    return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
+    return {} if is_empty(weight.rows) else {norm.full_name("weight"): weight, norm.full_name("bias"): bias}
 
 
 def _maxpool(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:

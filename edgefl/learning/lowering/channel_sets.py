@@ -52,12 +52,9 @@ def beside(parts: Sequence[Index], sizes: Sequence[int]) -> Index:
     return joined(parts, sizes)
 
 
-def part_of(ids: Index, first: int, size: int) -> Index:
-    """Return the channels among the `size` channels from `first` on, counted from `first`."""
-    if ids is None:
-        return None
-    inside = ids[(ids >= first) & (ids < first + size)] - np.int32(first)
-    return _simplest(inside, size)
+def folded(ids: Index, size: int) -> Index:
+    """Return the channels modulo `size`: the channels of one part, where an axis has several parts of `size`."""
+    return None if ids is None else _simplest(np.unique(ids % np.int32(size)), size)
 
 
 def _simplest(ids: np.ndarray, size: int) -> Index:

@@ -15,6 +15,7 @@ from edgefl.learning.lowering import (
     activation,
     arrange,
     attention,
+    computed,
     dropout,
     group_norm,
     kept_statistics,
@@ -55,6 +56,7 @@ def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
     recorder.values[INPUT] = x
     for node in nodes:
         recorder.node = node.name
+        computed.prepare(recorder, node)
         recorder.values[node.name] = _TABLE[type(node.op)](recorder, readers, node)
     return recorder.values[nodes[-1].name if nodes else INPUT]
 
@@ -63,7 +65,7 @@ def _conv(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, Conv2d)
     weight, bias = weight_and_bias(recorder, node, op.bias)
-    masked = recorder.scope.sparse.get(weight.name)
+    masked = recorder.scope.sparse.get(node.full_name("weight"))
     if masked:
         sparse.forward(recorder, masked, x, bias, y)
     else:
@@ -76,7 +78,7 @@ def _linear(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, Linear)
     weight, bias = weight_and_bias(recorder, node, op.bias)
-    masked = recorder.scope.sparse.get(weight.name)
+    masked = recorder.scope.sparse.get(node.full_name("weight"))
     if masked:
         sparse.forward(recorder, masked, x, bias, y)
     else:

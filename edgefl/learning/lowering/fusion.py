@@ -37,16 +37,19 @@ class FusedNormReLU(Operation):
         """Check nothing, because the graph's own nodes are checked."""
 
 
-def fuse(nodes: tuple[Node, ...], apart: Collection[str] = ()) -> tuple[Node, ...]:
+def fuse(nodes: tuple[Node, ...], apart: Collection[str] = (), outputs: Collection[str] = ()) -> tuple[Node, ...]:
     """Return the nodes with every fusable run replaced by one node, which has the name and position of the run's last
     node.
 
-    apart  names of normalisations that stay nodes of their own
+    apart    names of normalisations that stay nodes of their own
+    outputs  names of results that are read at the end, and so are not only within a run
     """
     readers: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         for name in node.inputs:
             readers[name].append(node)
+    for name in outputs:
+        readers[name] += [nodes[-1]] * 2  # so no node alone reads the result
     gone: set[str] = set()
     fused: dict[str, Node] = {}
     for node in nodes:

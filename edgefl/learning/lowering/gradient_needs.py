@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from edgefl.learning.fit_options import Delta
-from edgefl.learning.lowering.channel_sets import NONE, beside, is_empty, members, owners, part_of, union
+from edgefl.learning.lowering.channel_sets import NONE, beside, folded, is_empty, members, owners, union
 from edgefl.learning.lowering.schedule import Index
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import (
@@ -51,18 +51,19 @@ PRODUCTS = (Conv2d, ConvTranspose2d, Linear, Recurrent, SelfAttention)
 def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Return the output channels of a node with a trained parameter. The list is empty for every other node."""
     rows = joined_rows(node, blocks)
-    if isinstance(node.op, Recurrent | SelfAttention):  # the rows of the first gate, or of the queries
-        return part_of(rows, 0, node.op.hidden_size if isinstance(node.op, Recurrent) else node.op.features)
+    if isinstance(node.op, Recurrent | SelfAttention):  # the rows of all gates, or of queries, keys and values
+        return folded(rows, node.op.hidden_size if isinstance(node.op, Recurrent) else node.op.features)
     return rows
 
 
 def joined_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Return the rows of `own_rows` in all gates of a recurrent layer, or in queries, keys and values of attention."""
-    main = node.full_name(node.op.main)
-    if main in blocks:
-        return blocks[main][1 if _has_columns(node.op) else 0]
-    others = (node.full_name(name) for name in node.op.parameters())  # a trained bias may come with a frozen weight
-    return next((blocks[name][0] for name in others if name in blocks), NONE)
+    rows: Index = NONE
+    for name, info in node.op.parameters().items():  # a trained bias may come with a frozen weight, or with other rows
+        block, axis = blocks.get(node.full_name(name)), int(name == node.op.main and _has_columns(node.op))
+        if block is not None:
+            rows = union(rows, block[axis], info.shape[axis])
+    return rows
 
 
 def _has_columns(op: Operation) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from edgefl.learning.lowering.gradient_needs import own_rows
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Index, Tensor, TrainedBlock
 from edgefl.models.graph import Node
-from edgefl.models.graph.operations import BatchNorm
+from edgefl.models.graph.operations import BatchNorm, Shape
 
 
 class DeferredWeightGradient(NamedTuple):
@@ -84,23 +85,50 @@ def trained_block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     """Return the trained block of a parameter, with a new buffer for its gradient."""
     param = recorder.param(node, name)
     blocks = recorder.scope.active.blocks
-    rows, cols = blocks.get(param.name, (own_rows(node, blocks), NONE))  # a norm's call writes both gradients
+    rows, cols = blocks.get(node.full_name(name), (own_rows(node, blocks), NONE))  # a norm's call writes both gradients
     shape = (count(rows, param.shape[0]), *param.shape[1:])
     if len(shape) > 1:
         shape = (shape[0], count(cols, shape[1]), *shape[2:])
     return TrainedBlock(rows, cols, recorder.new(shape))
 
 
+def trained_part(
+    recorder: Recorder, name: str, block: TrainedBlock | DeferredWeightGradient
+) -> TrainedBlock | DeferredWeightGradient:
+    """Return what is trained of a parameter's block, taken out of the gradient if it is not the whole block."""
+    part = recorder.scope.active.taken.get(name)
+    if part is None:
+        return block
+    assert isinstance(block, TrainedBlock)
+    shape, within = block.values.shape, part.within
+    if part.flat is not None:
+        values = recorder.new((part.flat.size,))
+        recorder.call("take_flat", block.values.view(math.prod(shape)), within, values)
+        return TrainedBlock(None, None, values, flat=part.flat)
+    rows, cols = within
+    sizes = (count(rows, shape[0]), *((count(cols, shape[1]), *shape[2:]) if len(shape) > 1 else ()))
+    values = recorder.new(sizes)
+    recorder.call(
+        "take_axes", block.values.view(*rows_cols_inner(shape)), rows, cols, values.view(*rows_cols_inner(sizes))
+    )
+    return TrainedBlock(part.rows, part.cols, values)
+
+
+def rows_cols_inner(shape: Shape) -> tuple[int, int, int]:
+    """Return the shape of a parameter or of a block as kernels take it: [rows, cols, inner]."""
+    return (shape[0], shape[1] if len(shape) > 1 else 1, math.prod(shape[2:]))
+
+
 def bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:
     blocks = recorder.scope.active.blocks
-    if not has_bias or f"{node.name}.bias" not in blocks or is_empty(own_rows(node, blocks)):
+    if not has_bias or node.full_name("bias") not in blocks or is_empty(own_rows(node, blocks)):
         return {}
     db = trained_block(recorder, node, "bias")
     if _is_centred(recorder, node):
         recorder.call("fill_zero", db.values)
     else:
         recorder.call("channel_sum", dy.channels, db.values, db.rows)
-    return {f"{node.name}.bias": db}
+    return {node.full_name("bias"): db}
 
 
 def _is_centred(recorder: Recorder, node: Node) -> bool:
@@ -110,6 +138,9 @@ def _is_centred(recorder: Recorder, node: Node) -> bool:
     """
     graph = recorder.scope.graph
     readers = [other for other in graph.nodes if node.name in other.inputs]
-    return bool(readers) and all(
-        isinstance(reader.op, BatchNorm) and not graph.keeps_statistics(reader) for reader in readers
+    is_output = any(each.result == node.name for each in graph.auxiliary)
+    return (
+        bool(readers)
+        and not is_output
+        and all(isinstance(reader.op, BatchNorm) and not graph.keeps_statistics(reader) for reader in readers)
     )

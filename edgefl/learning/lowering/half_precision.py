@@ -89,13 +89,14 @@ def _live(recorder: Recorder, float_bytes: int) -> NDArray[np.int64]:
 
 def _waiting(recorder: Recorder) -> dict[int, SavedTensor]:
     """Return the tensors that may be narrowed, by buffer. Without a loss there are no such tensors."""
-    loss = next((i for i, call in enumerate(recorder.calls) if call.op in _LOSSES), len(recorder.calls))
+    losses = [i for i, call in enumerate(recorder.calls) if call.op in _LOSSES] or [len(recorder.calls)]
+    loss = losses[-1]
     uses: dict[int, list[int]] = defaultdict(list)
     exact = {i for i, buffer in enumerate(recorder.buffers()) if buffer.kind != "float" or recorder.is_kept(i)}
     for position, call in enumerate(recorder.calls):
         for name, tensor in _tensors(call):
             uses[tensor.buffer].append(position)
-            exact |= {tensor.buffer} if name in EXACT or position == loss else set()
+            exact |= {tensor.buffer} if name in EXACT or position in losses else set()
     sizes = [buffer.size for buffer in recorder.buffers()]
     found = {which: _of_uses(recorder, which, at, loss) for which, at in uses.items() if which not in exact}
     return {which: each._replace(size=sizes[which]) for which, each in found.items() if each is not None}

@@ -37,19 +37,19 @@ def backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, 
     channels = recorder.param(node, "weight").shape[0]
     zeros = recorder.new((channels,))
     recorder.call("fill_zero", zeros)
-    if f"{node.name}.weight" in blocks and not is_empty(own_rows(node, blocks)):
+    if node.full_name("weight") in blocks and not is_empty(own_rows(node, blocks)):
         weight, mean = trained_block(recorder, node, "weight"), recorder.param(node, "running_mean")
         x = recorder.extras[node.name, "x"]
         xhat = recorder.like(x)
-        _scaled(recorder, node, x, (_ones(recorder, zeros), zeros, mean), xhat)
+        _scaled(recorder, node, x, (ones(recorder, zeros), zeros, mean), xhat)
         products = recorder.new(dy.channels.shape[:2])
         recorder.call("channel_dot", dy.channels, xhat.channels, products)
         recorder.call("channel_sum", products, weight.values, weight.rows)
-        found[f"{node.name}.weight"] = weight
-    if f"{node.name}.bias" in blocks and not is_empty(own_rows(node, blocks)):
+        found[node.full_name("weight")] = weight
+    if node.full_name("bias") in blocks and not is_empty(own_rows(node, blocks)):
         bias = trained_block(recorder, node, "bias")
         recorder.call("channel_sum", dy.channels, bias.values, bias.rows)
-        found[f"{node.name}.bias"] = bias
+        found[node.full_name("bias")] = bias
     if recorder.needed(node.inputs[0]):
         dx = output_grads.target(dy)
         _scaled(recorder, node, dy, (recorder.param(node, "weight"), zeros, zeros), dx)
@@ -65,7 +65,7 @@ def _scaled(recorder: Recorder, node: Node, x: Tensor, terms: tuple[Values, Valu
     recorder.call("batchnorm_eval", x.channels, weight, bias, mean, variance, y.channels, node.op.eps)
 
 
-def _ones(recorder: Recorder, zeros: Tensor) -> Tensor:
+def ones(recorder: Recorder, zeros: Tensor) -> Tensor:
     """Record as many ones as there are zeros. A hard sigmoid of 0 is exactly 1/2 on every backend."""
     ones = recorder.like(zeros)
     recorder.call("activation_forward", zeros, *kind(Hardsigmoid()), ones)

@@ -50,14 +50,15 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
             "groupnorm_backward", _values(dy), _values(xhat), gain, inv_std, _values(dx), *sums, 1, None, outs
         )
     output_grads.give(below, dx)
-    return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+    return {} if is_empty(weight.rows) else {node.full_name("weight"): weight, node.full_name("bias"): bias}
 
 
 def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     """Return the trained block of a parameter. Only axis 0 is selected, and every other axis is whole."""
-    full = f"{node.name}.{name}"
+    full = node.full_name(name)
     rows = own_rows(node, recorder.scope.active.blocks)
-    size, *rest = recorder.scope.spec.params[full].shape
+    known = recorder.scope.spec.params.get(full)
+    size, *rest = recorder.param(node, name).shape if known is None else known.shape
     return TrainedBlock(rows, None, recorder.new((count(rows, size), *rest)))
 
 
@@ -81,9 +82,9 @@ def _sequence(x: Tensor) -> Tensor:
     return x.view(math.prod(x.shape))
 
 
-def _flat(recorder: Recorder, node: Node, name: str) -> Param:
-    full, shape = recorder.param(node, name)
-    return Param(full, (math.prod(shape),))
+def _flat(recorder: Recorder, node: Node, name: str) -> Param | Tensor:
+    full = recorder.param(node, name)
+    return full.view(math.prod(full.shape))
 
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {LayerNorm: _forward}

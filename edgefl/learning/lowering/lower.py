@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
-from edgefl.learning.fit_options import Delta, Trainable
+from edgefl.learning.fit_options import Delta
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.arena import allocate
@@ -32,6 +32,7 @@ from edgefl.learning.lowering.dropout import count_step
 from edgefl.learning.lowering.forward import forward
 from edgefl.learning.lowering.fusion import fuse
 from edgefl.learning.lowering.half_precision import narrow
+from edgefl.learning.lowering.loss import auxiliary_loss
 from edgefl.learning.lowering.loss import loss as record_loss
 from edgefl.learning.lowering.recorder import Recorder, Scope
 from edgefl.learning.lowering.schedule import Companion, Existing, Schedule, Tensor, TrainedBlock
@@ -41,6 +42,7 @@ from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.cuts import before
 from edgefl.models.graph.planar import planar
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.trainable_parameters import Trainable
 
 Mode = Literal["train", "gradient", "grow", "evaluate", "predict", "features"]
 TRAINING: tuple[Mode, ...] = ("train", "gradient", "grow")
@@ -63,7 +65,7 @@ def lower(
 ) -> Schedule:
     """Lower one pass over `batch` examples to a schedule.
 
-    trainable  neurons or layers. None: all. Ignored in modes without gradients
+    trainable  what is trained. None: everything. Ignored in modes without gradients
     mode       one of the modes in this module's docstring
     terms      terms of the update in mode "train"
     sparse     weights that exist as values alone
@@ -102,6 +104,8 @@ def lower_active(
     drops = mode in ("train", "gradient")
     scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, drops=drops)
     nodes = before(graph, cut) if mode == "features" else graph.nodes
+    if graph.auxiliary and mode not in TRAINING and mode != "features":
+        nodes = before(graph, nodes[-1].name)
     copied = _lowered(scope, nodes, mode, (terms, loss), float_bytes)
     if all(ids is None or is_empty(ids) for ids in active.saved.values()):
         return copied
@@ -110,7 +114,8 @@ def lower_active(
 
 
 def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
-    nodes, shapes = fuse(nodes, _apart(scope, nodes)), scope.graph.shapes
+    outputs = [each.result for each in scope.graph.auxiliary]
+    nodes, shapes = fuse(nodes, _apart(scope, nodes), outputs), scope.graph.shapes
     beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, shapes, scope.batch, scope.sparse)
     recorder = Recorder(scope._replace(side_by_side=beside))
     output = _as_rows(forward(recorder, nodes))
@@ -147,10 +152,11 @@ def _trained(
 ) -> tuple[tuple[Companion, ...], dict[str, TrainedBlock]]:
     """Record the loss and, in training, all that follows it."""
     terms, of = step
+    further = _auxiliary(recorder, of) if mode in TRAINING else {}
     record_loss(recorder, of, output, mode in TRAINING)
     if mode not in TRAINING:
         return (), {}
-    passes = backward(recorder, nodes, output.view(*recorder.values[nodes[-1].name].shape))
+    passes = backward(recorder, nodes, output.view(*recorder.values[nodes[-1].name].shape), further)
     if mode == "train":
         states = update(recorder, passes, terms)
         count_step(recorder)
@@ -162,6 +168,16 @@ def _trained(
     for block in gradients.values():
         recorder.keep(block.values)
     return (), gradients
+
+
+def _auxiliary(recorder: Recorder, of: Loss) -> dict[str, Tensor]:
+    """Record the losses of the auxiliary outputs, and return the gradients of these results."""
+    gradients = {}
+    for position, each in enumerate(recorder.scope.graph.auxiliary):
+        result = recorder.values[each.result]
+        gradient = auxiliary_loss(recorder, of, position, _as_rows(result), each.weight)
+        gradients[each.result] = gradient.view(*result.shape)
+    return gradients
 
 
 def _as_rows(result: Tensor) -> Tensor:

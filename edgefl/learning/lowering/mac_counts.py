@@ -45,15 +45,14 @@ def layer_macs(graph: Graph, neurons: NeuronSet | None = None) -> dict[str, Laye
     """Return the counts of every convolution and Linear node, in order, where `neurons` are trained (None: all)."""
     blocks = trained_blocks(ModelSpec.of(graph), neurons)
     needs = gradient_needs(graph, blocks, "exact")
-    parameters = graph.parameters()
     result = {}
     for node in graph.nodes:
         macs = graph.macs().get(node.name)
-        if macs and f"{node.name}.weight" in parameters:
+        if macs and "weight" in node.op.parameters():
             below = node.inputs[0]
             inputs = needs.get(below, NONE)
-            out, into = parameters[f"{node.name}.weight"].shape[:2]
-            rows, cols = blocks.get(f"{node.name}.weight", (NONE, NONE))
+            out, into = node.op.parameters()["weight"].shape[:2]
+            rows, cols = blocks.get(node.full_name("weight"), (NONE, NONE))
             grad_input = macs * _size(inputs, graph.shapes[below][0]) // graph.shapes[below][0]
             grad_weight = macs * _size(rows, out) * _size(cols, into) // (out * into)
             result[node.name] = LayerMacs(macs, grad_input, grad_weight, inputs, rows, cols)

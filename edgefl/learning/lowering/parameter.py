@@ -39,7 +39,7 @@ def _embedding_backward(recorder: Recorder, output_grads: ActivationGradients, n
         return {}
     padding = -1 if node.op.padding_idx is None else node.op.padding_idx
     recorder.call("embedding_backward", _sequence(dy), recorder.source(node), weight.values, padding, weight.cols)
-    return {f"{node.name}.weight": weight}
+    return {node.full_name("weight"): weight}
 
 
 def _sequence(x: Tensor) -> Tensor:
@@ -105,13 +105,13 @@ def _is_turned(node: Node, x: Tensor) -> bool:
 
 def _offset(recorder: Recorder, node: Node, x: Tensor) -> Param | Tensor:
     """Return the parameter with one value for each channel of `_values`."""
-    full, shape = recorder.param(node, "")
-    count = math.prod(shape)
+    full = recorder.param(node, "")
+    count = math.prod(full.shape)
     if not _is_turned(node, x):
-        return Param(full, (count,))
+        return full.view(count)
     channels = x.shape[1]
     turned = recorder.new((1, channels, count // channels))
-    recorder.call("transpose", Param(full, (1, count // channels, channels)), turned)
+    recorder.call("transpose", full.view(1, count // channels, channels), turned)
     return turned.view(count)
 
 
@@ -130,7 +130,7 @@ def _gradient(recorder: Recorder, node: Node, output_grad: Tensor, dy: Tensor) -
         sums = recorder.new((count,))
         recorder.call("channel_sum", output_grad, sums, outs)
         _turn_back(recorder, sums, block, positions)
-    return {node.name: block}
+    return {node.full_name(""): block}
 
 
 def _turn_back(recorder: Recorder, sums: Tensor, block: TrainedBlock, positions: int) -> None:

@@ -18,6 +18,7 @@ from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.batch_layout import keeps, lanes_of
 from edgefl.learning.lowering.channel_sets import NONE, is_empty
 from edgefl.learning.lowering.fusion import FusedNormReLU
+from edgefl.learning.lowering.gradient_needs import own_rows
 from edgefl.learning.lowering.schedule import Buffer, BufferKind, Index, KernelCall, Param, Tensor
 from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph import INPUT, Graph, Node
@@ -57,6 +58,15 @@ class Scope(NamedTuple):
         """Return the number of images of a result that lie side by side."""
         return lanes_of(self.sparse) if name in self.side_by_side else 1
 
+    def defers(self, weight: str) -> bool:
+        """Return whether the gradient of a Linear layer's weight goes into the weight without being stored.
+
+        The gradient of a shared or computed weight is stored, because it is added to others or passed on. The gradient
+        of a weight of which a part is trained is stored, too.
+        """
+        is_stored = weight in self.sparse or weight in self.active.taken or weight in self.graph.collected
+        return self.in_place and not is_stored
+
     def drops_at(self, node: Node) -> bool:
         """Return whether the result of a dropout differs from its input."""
         return self.drops and isinstance(node.op, AnyDropout) and node.op.p > 0
@@ -80,8 +90,10 @@ class Recorder:
     node    node for which calls are made until it changes: a node's name, "input" or "loss"
     values  result -> the tensor that holds it
     inputs  layer -> its saved input
+    copies  result -> copies of its active channels, with these channels
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
     found   parameter -> the coordinates of its largest gradients
+    computed  computed parameter -> its value
     """
 
     scope: Scope
@@ -89,8 +101,10 @@ class Recorder:
     calls: list[KernelCall] = field(default_factory=list)
     values: dict[str, Tensor] = field(default_factory=dict)
     inputs: dict[str, SavedInput] = field(default_factory=dict)
+    copies: dict[str, list[SavedInput]] = field(default_factory=dict)
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     found: dict[str, Tensor] = field(default_factory=dict)
+    computed: dict[str, Param | Tensor] = field(default_factory=dict)
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
     _first: dict[int, int] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
@@ -157,7 +171,7 @@ class Recorder:
     def read(self, name: str, node: Node) -> Tensor:
         """Return a result in the layout in which a node reads it. Sparse convolutions read any layout."""
         value = self.values[name]
-        if f"{node.name}.weight" in self.scope.sparse and isinstance(node.op, Conv2d):
+        if node.full_name("weight") in self.scope.sparse and isinstance(node.op, Conv2d):
             return value
         lanes = self.scope.lanes(node.name) if keeps(node) else 1
         if value.lanes == lanes:
@@ -166,8 +180,10 @@ class Recorder:
             self.extras[name, "turned"] = self.laid(value, lanes)
         return self.extras[name, "turned"]
 
-    def param(self, node: Node, name: str) -> Param:
-        return Param(node.full_name(name), node.op.parameters()[name].shape)
+    def param(self, node: Node, name: str) -> Param | Tensor:
+        """Return a parameter, or the tensor of a computed parameter, in the shape in which the node reads it."""
+        full, shape = node.full_name(name), node.op.parameters()[name].shape
+        return self.computed.get(full, Param(full, shape)).view(*shape)
 
     def needed(self, name: str) -> bool:
         """Return whether the gradient of a result is needed."""
@@ -181,12 +197,14 @@ def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
     """Return the results that the node's backward pass reads in addition to the saved inputs of layers."""
     active = scope.active
     if scope.graph.keeps_statistics(node):
-        return node.inputs if f"{node.name}.weight" in active.blocks else ()
+        return node.inputs if node.full_name("weight") in active.blocks else ()
     if isinstance(node.op, Sigmoid | Tanh):
         return (node.name,) if node.inputs[0] in active.needs else ()
     if isinstance(node.op, Smooth):
         return node.inputs if node.inputs[0] in active.needs else ()
-    if isinstance(node.op, PReLU | MulParameter | Embedding):
+    if isinstance(node.op, MulParameter):
+        return () if is_empty(own_rows(node, active.blocks)) else node.inputs
+    if isinstance(node.op, PReLU | Embedding):
         return node.inputs if node.name in active.needs else ()
     if isinstance(node.op, Mul):
         first, second = node.inputs
@@ -220,8 +238,10 @@ class Readers:
             kept = _kept_by(node, scope)
             self._saved.update(self.root(name) for name in kept)
             self._count.update(self.root(name) for name in kept if name == node.name)
-        if nodes:
-            self._last[self.root(nodes[-1].name)] = "output"
+        kept_to_the_end = [each.result for each in scope.graph.auxiliary] if scope.trains else []
+        for name in (*kept_to_the_end, *(node.name for node in nodes[-1:])):
+            self._last[self.root(name)] = "output"
+            self._count[self.root(name)] += name in kept_to_the_end
 
     def root(self, name: str) -> str:
         return self._root.get(name, name)

@@ -88,21 +88,21 @@ def _parameter_gradients(recorder: Recorder, node: Node, dinput: Tensor, dhidden
     before = states.view(dhidden.shape[0], states.shape[2])  # the state before each step: all states but the last
     if node.name in recorder.inputs:
         gradients |= _weight(recorder, node, "weight_ih_l0", *recorder.inputs[node.name], dinput)
-    if f"{node.name}.weight_hh_l0" in blocks:
-        units = blocks[f"{node.name}.weight_hh_l0"][1]
+    if node.full_name("weight_hh_l0") in blocks:
+        units = blocks[node.full_name("weight_hh_l0")][1]
         gradients |= _weight(recorder, node, "weight_hh_l0", before, units, dhidden)
     for name, dy in (("bias_ih_l0", dinput), ("bias_hh_l0", dhidden)):
-        if f"{node.name}.{name}" not in blocks:
+        if node.full_name(name) not in blocks:
             continue
         bias = trained_block(recorder, node, name)
         recorder.call("channel_sum", dy, bias.values, bias.rows)
-        gradients[f"{node.name}.{name}"] = bias
+        gradients[node.full_name(name)] = bias
     return gradients
 
 
 def _weight(recorder: Recorder, node: Node, name: str, x: Tensor, ids: Index, dy: Tensor) -> Gradients:
-    full = f"{node.name}.{name}"
-    if recorder.scope.in_place:
+    full = node.full_name(name)
+    if recorder.scope.defers(full):
         return {full: DeferredWeightGradient(*recorder.scope.active.blocks[full], x, ids, dy)}
     dw = trained_block(recorder, node, name)
     recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)
@@ -118,7 +118,7 @@ def _input_gradient(recorder: Recorder, node: Node, dinput: Tensor, dx: Tensor) 
     _from_steps(recorder, turned, dx)
 
 
-def _parameters(recorder: Recorder, node: Node, of: str) -> tuple[Param, Param | None]:
+def _parameters(recorder: Recorder, node: Node, of: str) -> tuple[Param | Tensor, Param | Tensor | None]:
     assert isinstance(node.op, Recurrent)
     bias = recorder.param(node, f"bias_{of}_l0") if node.op.bias else None
     return recorder.param(node, f"weight_{of}_l0"), bias

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from edgefl.learning.lowering.channel_sets import is_empty
 from edgefl.learning.lowering.recorder import Readers, Recorder, SavedInput
 from edgefl.learning.lowering.schedule import Param, Tensor
@@ -10,7 +12,7 @@ from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.model_spec import AxisSpec
 
 
-def weight_and_bias(recorder: Recorder, node: Node, has_bias: bool) -> tuple[Param, Param | None]:
+def weight_and_bias(recorder: Recorder, node: Node, has_bias: bool) -> tuple[Param | Tensor, Param | Tensor | None]:
     return recorder.param(node, "weight"), recorder.param(node, "bias") if has_bias else None
 
 
@@ -27,11 +29,12 @@ def save_input(recorder: Recorder, readers: Readers, node: Node, x: Tensor) -> N
     if ids is None or readers.is_saved(node.inputs[0]):
         recorder.inputs[node.name] = SavedInput(x, ids)
         return
-    copied = recorder.extras.get((node.inputs[0], "active"))
+    copies = recorder.copies.setdefault(node.inputs[0], [])
+    copied = next((copy for copy in copies if copy.ids is not None and np.array_equal(copy.ids, ids)), None)
     if copied is None:
-        copied = _take(recorder, node, x)
-        recorder.extras[node.inputs[0], "active"] = copied
-    recorder.inputs[node.name] = SavedInput(copied, None)
+        copied = SavedInput(_take(recorder, node, x), ids)
+        copies.append(copied)
+    recorder.inputs[node.name] = SavedInput(copied.values, None)
 
 
 def _take(recorder: Recorder, node: Node, x: Tensor) -> Tensor:
@@ -44,7 +47,9 @@ def _take(recorder: Recorder, node: Node, x: Tensor) -> Tensor:
     active = recorder.new((scope.batch, ids.size, *x.shape[2:]))
     axis = scope.spec.params[node.full_name(node.op.main)].cols
     if isinstance(node.op, Linear) and isinstance(axis, AxisSpec):
-        ids, repeat = scope.active.neurons[axis.group], axis.repeat
+        neurons = scope.active.neurons.get(axis.group)
+        if neurons is not None and neurons.size * axis.repeat == ids.size:  # these are all features of the neurons
+            ids, repeat = neurons, axis.repeat
     source = x if repeat == 1 else x.view(scope.batch, x.shape[1] // repeat, repeat)
     target = active if repeat == 1 else active.view(scope.batch, active.shape[1] // repeat, repeat)
     recorder.call("take_channels", source, ids, target)

@@ -25,7 +25,7 @@ CompanionKind = Literal["velocity", "mean", "square", "centre", "linear"]
 LOSS = "loss"  # Call.node of the loss and all that belongs to it
 SlotName = Literal[
     "x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip", "dropout", "adam",
-    "adam_steps", "rates", "output_weight",
+    "adam_steps", "rates", "output_weight", "auxiliary_correct",
 ]  # fmt: skip
 
 
@@ -80,6 +80,9 @@ class Param(NamedTuple):
     name: str
     shape: Shape
 
+    def view(self, *shape: int) -> Param:
+        return Param(self.name, shape)
+
 
 class Structure(NamedTuple):
     """An array that says which coordinates a sparse parameter has, and in which order its values lie."""
@@ -102,6 +105,13 @@ class Slot(NamedTuple):
     name: SlotName
 
 
+class AuxiliarySlot(NamedTuple):
+    """The targets or the sum of losses of an auxiliary output, by its position among these outputs."""
+
+    name: Literal["y", "loss"]
+    position: int
+
+
 class KernelCall(NamedTuple):
     """A kernel and its arguments. `node` is the node of the graph for which the call is made, or "input" or "loss"."""
 
@@ -111,12 +121,16 @@ class KernelCall(NamedTuple):
 
 
 class TrainedBlock(NamedTuple):
-    """The part of a parameter that is trained: rows of axis 0 and columns of axis 1, each None for all."""
+    """The part of a parameter that is trained: rows of axis 0 and columns of axis 1, each None for all.
+
+    A part with a mask has positions of the flattened parameter in place of rows and columns.
+    """
 
     rows: Index
     cols: Index
     values: Tensor  # gradient of the block, [|rows|, |cols|, ...]
     is_sparse: bool = False  # whether these are the values of a sparse parameter, in their order
+    flat: NDArray[np.uint32] | None = None  # positions of the values [|flat|]
 
 
 @dataclass(frozen=True)

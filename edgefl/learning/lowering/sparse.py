@@ -8,7 +8,7 @@ from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph.operations import Conv2d
 
 
-def forward(recorder: Recorder, weight: SparseWeight, x: Tensor, bias: Param | None, y: Tensor) -> None:
+def forward(recorder: Recorder, weight: SparseWeight, x: Tensor, bias: Param | Tensor | None, y: Tensor) -> None:
     name, values = _name(weight), _values(weight)
     recorder.call(
         f"{_family(weight)}_forward", x, Structure("structure", name), values, bias, y, *_geometry(weight, x, y)
@@ -51,7 +51,7 @@ def _geometry(weight: SparseWeight, x: Tensor, y: Tensor) -> tuple[tuple[int, in
 
 
 def _name(weight: SparseWeight) -> str:
-    return f"{weight.node.name}.weight"
+    return weight.node.full_name("weight")
 
 
 def _values(weight: SparseWeight) -> Param:

@@ -102,8 +102,13 @@ def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
 
 
 def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) -> SparseWeight | None:
-    """Return the weight of this name with `count` coordinates, or None if its layer cannot run sparse."""
-    node = next((node for node in graph.nodes if f"{node.name}.weight" == name), None)
+    """Return the weight of this name with `count` coordinates, or None if its layer cannot run sparse.
+
+    A shared weight is whole, because a structure belongs to one layer. So is a source of a computed weight.
+    """
+    if name in graph.collected:
+        return None
+    node = next((node for node in graph.nodes if node.full_name("weight") == name), None)
     if node is None or not isinstance(node.op, Conv2d | Linear):
         return None
     size = tuple(graph.shapes[node.inputs[0]][1:]) if isinstance(node.op, Conv2d) else ()

@@ -49,9 +49,7 @@ def _in_need(recorder: Recorder, node: Node, dy: Tensor) -> tuple[Tensor, Param 
     taken = recorder.new((ins, channels.size, *kernel))
     cells = math.prod(kernel)
     recorder.call("take_channels", dy, channels, kept)
-    recorder.call(
-        "take_axes", Param(weight.name, (ins, outs, cells)), None, channels, taken.view(ins, channels.size, cells)
-    )
+    recorder.call("take_axes", weight.view(ins, outs, cells), None, channels, taken.view(ins, channels.size, cells))
     return kept, taken
 
 
@@ -64,7 +62,7 @@ def _weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(op, ConvTranspose2d)
     x, ids = recorder.inputs[node.name]
     recorder.call("conv2d_grad_weight", dy, x, dw.values, *_geometry(op), ids, dw.cols, op.out_channels)
-    return {f"{node.name}.weight": dw}
+    return {node.full_name("weight"): dw}
 
 
 def _geometry(op: ConvTranspose2d) -> tuple[object, ...]:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 
 from edgefl.kernels.arrays import Index
 from edgefl.learning.fit_options import FitOptions
-from edgefl.learning.lowering.backward import DeferredWeightGradient, Gradients
+from edgefl.learning.lowering.gradients import DeferredWeightGradient, Gradients, rows_cols_inner
 from edgefl.learning.lowering.mask_zeroing import mask
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Companion, CompanionKind, Param, Slot, Tensor, TrainedBlock
 from edgefl.learning.optimizers import Adam, Optimizer, Saved
-from edgefl.models.graph.operations import Shape
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,6 @@ def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tup
     return tuple(states)
 
 
-def rows_cols_inner(shape: Shape) -> tuple[int, int, int]:
-    """Return the shape of a parameter or of a block as kernels take it: [rows, cols, inner]."""
-    return (shape[0], shape[1] if len(shape) > 1 else 1, math.prod(shape[2:]))
-
-
 def _measure(recorder: Recorder, gradients: Gradients, clip: float) -> None:
     recorder.call("fill_zero", Slot("total_bits"))
     for block in gradients.values():
@@ -97,20 +91,41 @@ def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[Compan
             recorder.call("linear_update", block.x, block.dy, w, Slot("hyper"), block.rows, block.ids, block.cols)
             mask(recorder, name, w)
             continue
-        shape = (1, 1, *block.values.shape) if block.is_sparse else rows_cols_inner(block.values.shape)
+        is_list = block.is_sparse or block.flat is not None
+        shape = (1, 1, *block.values.shape) if is_list else rows_cols_inner(block.values.shape)
         states = {kind: Companion(kind, name, shape) for kind in terms.states()}
+        used += states.values()
+        if block.flat is not None:
+            _step_at(recorder, terms, name, block, scale, states)
+            continue
         w = Param(name, shape if block.is_sparse else rows_cols_inner(recorder.scope.spec.params[name].shape))
         _move(recorder, terms, (w, block.values.view(*shape)), (block.rows, block.cols), scale, states)
         if scale is not None:
             mask(recorder, name, w)  # a scale that is NaN turns zeros into NaN
-        used += states.values()
     return used
+
+
+def _step_at(
+    recorder: Recorder,
+    terms: Terms,
+    name: str,
+    block: TrainedBlock,
+    scale: Slot | None,
+    states: Mapping[CompanionKind, Companion],
+) -> None:
+    """Record the step of the coordinates of a mask: they are copied out of the parameter, moved, and written back."""
+    assert block.flat is not None
+    count = block.flat.size
+    whole, moved = Param(name, (math.prod(recorder.scope.spec.params[name].shape),)), recorder.new((count,))
+    recorder.call("take_flat", whole, block.flat, moved)
+    _move(recorder, terms, (moved.view(1, 1, count), block.values.view(1, 1, count)), (None, None), scale, states)
+    recorder.call("put_flat", whole, block.flat, moved)
 
 
 def _move(
     recorder: Recorder,
     terms: Terms,
-    moved: tuple[Param, Tensor],
+    moved: tuple[Param | Tensor, Tensor],
     where: tuple[Index, Index],
     scale: Slot | None,
     states: Mapping[CompanionKind, Companion],

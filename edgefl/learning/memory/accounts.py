@@ -40,13 +40,15 @@ Parts = dict[str, int]
 def estimate(account: str, training: TrainingConfiguration) -> Footprint:
     """Return the footprint of a way of training by one of ACCOUNTS.
 
-    Raises  ValueError for an unknown account, or a cut with an account other than `exact`. GraphError if a sub-model or
-            a head is impossible
+    Raises  ValueError for an unknown account, or a cut or names of trained parameters with an account other than
+            `exact`. GraphError if a sub-model or a head is impossible
     """
     if account not in ACCOUNTS:
         raise ValueError(f"account={account}; expected one of {', '.join(ACCOUNTS)}")
     if training.cut and account != "exact":
         raise ValueError(f"account={account} with cut={training.cut}; expected account exact")
+    if training.trainable is not None and account != "exact":
+        raise ValueError(f"account={account} with trainable; expected account exact")
     return ACCOUNTS[account](training)
 
 

@@ -41,15 +41,16 @@ def exact(training: TrainingConfiguration) -> Footprint:
 def _lowered(one: Pass, spec: ModelSpec, size: int, training: TrainingConfiguration, held: MaskFootprint) -> Schedule:
     sparse, terms = {name: each.plan for name, each in held.sparse.items()}, training.terms
     step = {"mode": one.mode, "terms": terms, "loss": training.loss}
-    return lower(one.graph, spec, size, one.neurons, sparse=sparse, masks=held.existing, **step)  # type: ignore[arg-type]
+    trained = one.neurons if one.trainable is None else one.trainable
+    return lower(one.graph, spec, size, trained, sparse=sparse, masks=held.existing, **step)  # type: ignore[arg-type]
 
 
 def _still(one: Pass) -> list[Schedule]:
-    """Return the schedules of the passes before a cut, whose memory is held together with the memory of the steps."""
+    """Return the schedules of the passes before a cut, which lie in the same arena as the steps."""
     if one.behind is None:
         return []
     graph, cut = one.behind
-    return [lower(graph, ModelSpec.of(graph), chunk_of(graph, cut), mode="features", cut=cut)]
+    return [lower(graph, ModelSpec.of(graph), chunk_of(graph, cut, one.batches[0]), mode="features", cut=cut)]
 
 
 def _measure(one: Pass, training: TrainingConfiguration) -> tuple[dict[str, int], Schedule]:
@@ -62,7 +63,7 @@ def _measure(one: Pass, training: TrainingConfiguration) -> tuple[dict[str, int]
     whole = [param for name, param in one.graph.parameters().items() if name not in held.sparse]
     parts = {
         "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in [*whole, *one.idle]) + held.value_bytes,
-        "arena": largest.arena_bytes + sum(schedule.arena_bytes for schedule in still),
+        "arena": max(schedule.arena_bytes for schedule in [largest, *still]),
         "states": max(schedule.state_bytes(FLOAT) for schedule in schedules),
         "indices": held.index_bytes + max(map(held.other_lists, schedules)),
         "scratch": max(scratch_bytes(kernels.backend(), each, held.structures()) for each in [*schedules, *still]),

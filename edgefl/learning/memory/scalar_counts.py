@@ -114,7 +114,7 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
         elif node.name not in reached or (isinstance(node.op, Rectifier) and node.inputs[0] not in reached):
             continue
         elif graph.keeps_statistics(node):
-            bits["xhat"] += 32 * results if f"{node.name}.weight" in blocks else 0
+            bits["xhat"] += 32 * results if node.full_name("weight") in blocks else 0
         elif isinstance(node.op, BatchNorm | GroupNorm | LayerNorm):
             bits["xhat"] += 32 * results
         elif isinstance(node.op, Smooth | PReLU | MulParameter):

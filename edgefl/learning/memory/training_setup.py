@@ -32,6 +32,7 @@ from edgefl.models.graph.operations import ParamInfo
 from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.trainable_parameters import Trainable
 from edgefl.rng import NEURONS, stream
 
 Method = Literal["full", "fedspu", "sparse", "drop", "pflego"]
@@ -54,6 +55,7 @@ class Pass(NamedTuple):
     summed   whether gradients of earlier chunks are held
     density  share of all weights together that a mask keeps
     behind   the whole graph, and the cut behind which `graph` begins. The part before the cut runs in passes of its own
+    trainable  what is trained, where it is not said by neurons
     """
 
     graph: Graph
@@ -65,6 +67,7 @@ class Pass(NamedTuple):
     summed: bool = False
     density: float = 1.0
     behind: tuple[Graph, str] | None = None
+    trainable: Trainable = None
 
     @property
     def spec(self) -> ModelSpec:
@@ -86,6 +89,8 @@ class TrainingConfiguration:
     terms     terms of the update besides plain SGD, and the number format of values that wait for the backward pass
     loss      loss that is minimised
     cut       name of the result before which nothing is trained, for "fedspu"
+    trainable names, a mask or slices of what is trained, for "full", as in FitOptions, or None
+              for everything
     Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1
     """
 
@@ -98,6 +103,7 @@ class TrainingConfiguration:
     terms: Terms = PLAIN
     loss: Loss = CROSS_ENTROPY
     cut: str = ""
+    trainable: Trainable = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -110,6 +116,8 @@ class TrainingConfiguration:
             raise ValueError(f"keep={self.keep} with method={self.method}; expected {expected}")
         if self.cut and self.method != "fedspu":
             raise ValueError(f"cut={self.cut} with method={self.method}; expected method fedspu")
+        if self.trainable is not None and self.method != "full":
+            raise ValueError(f"trainable with method={self.method}; expected method full")
 
     def footprint(self, account: str, parts: Mapping[str, int], **more: Any) -> Footprint:
         """Return the memory of this training by an account. `more` are the fields of Footprint that the
@@ -147,7 +155,9 @@ class TrainingConfiguration:
         if self.method == "pflego":
             return self._pflego()
         density = self.keep if self.method == "sparse" else 1.0
-        return {"step": self._behind_cut() if self.cut else Pass(*self.trained, self.batches, density=density)}
+        if self.cut:
+            return {"step": self._behind_cut()}
+        return {"step": Pass(*self.trained, self.batches, density=density, trainable=self.trainable)}
 
     def _behind_cut(self) -> Pass:
         graph, spec = after(self.graph, self.cut), self.graph.parameters()

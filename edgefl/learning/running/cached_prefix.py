@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from edgefl.errors import MemoryLimitError
+from edgefl.errors import DataError, MemoryLimitError
 from edgefl.kernels.memory import memory_of
 from edgefl.learning.batches import Index, LazyBatches, keyed, occurring
 from edgefl.learning.fit_options import FitOptions
@@ -30,11 +30,13 @@ from edgefl.models.graph import Graph
 from edgefl.models.graph.cuts import before
 from edgefl.models.graph.operations import Conv1d, Conv2d
 
-CHUNK, BEHIND_PRODUCTS = 16, 4
+CHUNKS, BEHIND_PRODUCTS = (16, 8, 4, 2, 1), 4
 """The number of examples in a pass of the cached prefix: for convolutions alone, and for a prefix with other products.
 
-All passes have this size. So an example's results have the same bits at every position in a pass, on every instruction
-set that was tried. The limit on memory decides which examples run together.
+With convolutions alone, an example's results have the same bits in a pass of any size, on every instruction set that
+was tried. So a pass takes as many examples as a step or fewer, and never more memory than a step of the whole model.
+With other products the bits depend on the size, and all passes have one size. The limit on memory decides which
+examples run together.
 """
 HALF = 2  # bytes of a float16
 Results = Callable[[Index], Iterator[Array]]
@@ -66,10 +68,14 @@ class Cache(NamedTuple):
                  the results of one batch do not fit besides the passes
         """
         check_samples(samples, self.graph, self.work.store.dtype)
+        if samples.auxiliary:
+            raise DataError(
+                f"targets of auxiliary outputs with a cut after {self.cut!r}; expected one y for all outputs"
+            )
         sizes, shape = sizes_of(batches, len(samples)), self.graph.shapes[self.cut]
         rows = _distinct(batches)
         terms = Terms.of(optimizer, options)
-        is_half, chunk = terms.saved == "fp16", chunk_of(self.graph, self.cut)
+        is_half, chunk = terms.saved == "fp16", chunk_of(self.graph, self.cut, max(sizes))
         staged, row_bytes = kept_bytes(math.prod(shape), max(sizes), terms, self.work.store.dtype.itemsize)
         room = self._room(rest, samples, sizes, len(rows), options, terms)
         memory = rest.blocks.keeping(staged + room * row_bytes)
@@ -111,10 +117,11 @@ class Cache(NamedTuple):
         rest.account.release_family()
         passes = self.work.sessions.open("features", samples, cut=self.cut)
         stepping = rest.sessions.open("train", self._one(samples), options, terms)
-        before = self.work.account.passes(passes, {chunk_of(self.graph, self.cut)})
+        before = self.work.account.passes(passes, {chunk_of(self.graph, self.cut, max(sizes))})
         after = rest.account.passes(stepping, sizes)
         scratch = max(before.scratch, after.scratch)
-        taken = staged + rest.account.family_bytes + before.held + after.held + scratch
+        passing = max(before.arena, after.arena) + before.held + after.held + scratch
+        taken = staged + rest.account.family_bytes + passing
         least = min(max(sizes), rows)
         if taken + least * row_bytes > limit:
             what = f"training after {self.cut!r} in batches of {max(sizes)}"
@@ -234,11 +241,13 @@ class CachedBatches(LazyBatches):
 
 
 @lru_cache(maxsize=64)
-def chunk_of(graph: Graph, cut: str) -> int:
-    """Return the number of examples in a pass of the part before the cut."""
+def chunk_of(graph: Graph, cut: str, batch: int) -> int:
+    """Return the number of examples in a pass of the part before the cut, for steps of at most `batch` examples."""
     multiplies = graph.macs()
     products = [node.op for node in before(graph, cut) if node.name in multiplies]
-    return CHUNK if all(isinstance(op, Conv1d | Conv2d) for op in products) else BEHIND_PRODUCTS
+    if not all(isinstance(op, Conv1d | Conv2d) for op in products):
+        return BEHIND_PRODUCTS
+    return next(chunk for chunk in CHUNKS if chunk <= batch)
 
 
 def kept_bytes(values: int, batch: int, terms: Terms, float_bytes: int) -> tuple[int, int]:

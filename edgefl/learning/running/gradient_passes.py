@@ -34,7 +34,7 @@ class GradientPasses:
         session = work.sessions.open("gradient", samples, options)
         chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
         work.prepare(session, {len(part) for part in chunks})
-        work.scalars.loss[0] = 0.0
+        work.scalars.clear_losses()
         with running_statistics.kept(work.store.params, running_statistics.everything(self._spec), work.store.home):
             divisor = samples.loss.divisor(samples.y, index)
             total = self._gradient_of(session, chunks[0], divisor)
@@ -63,7 +63,10 @@ class GradientPasses:
         """
         store = self._workspace.store
         if name not in store.restriction:
-            return values.reshape(*values.shape[:2], *self._spec.params[name].shape[2:])
+            rest = (
+                self._spec.params[name].shape[2:] if values.ndim > 1 else ()
+            )  # a bias and the values of a mask have one axis
+            return values.reshape(*values.shape[:2], *rest)
         compact = store.sparse.get(name)
         whole: Array = values if compact is None else compact.whole(values)
         bits = store.restriction.bits(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from edgefl import kernels
 from edgefl.errors import BackendError, SelectionError
-from edgefl.learning.fit_options import Delta, FitOptions, Trainable, options_of
+from edgefl.learning.fit_options import Delta, FitOptions, options_of
 from edgefl.learning.learner import (
     SPARSE_BATCH,
     Array,
@@ -50,6 +51,7 @@ from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.submodel import lifted
+from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
 from edgefl.models.neurons.update import EVERY_KIND, KINDS, Update, values
 
 
@@ -100,7 +102,7 @@ class GraphLearner:
 
     def take(
         self,
-        selection: NeuronSet | Mask | None = None,
+        selection: NeuronSet | Mask | TrainableParameters | None = None,
         *,
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
@@ -168,12 +170,14 @@ class GraphLearner:
         does not stop the call. The result then contains that loss.
 
         Raises  DataError if an index, a label or a shape does not fit. TrainingError without batches, or if the model
-                has dropout and the batches have no key. SelectionError if `trainable` selects neurons of another model,
-                or neurons while the learner keeps to a mask. GraphError if the graph has no cut `cut`.
+                has dropout and the batches have no key. SelectionError if `trainable` does not fit the model, or
+                selects a part of a parameter to whose mask the learner keeps. GraphError if the graph has no cut `cut`.
         """
         options = options_of(options, former, named)
+        trainable = TrainableParameters.of(self.spec, options.trainable)
         if options.cut:
             rest = self.rest(options.cut)
+            options = replace(options, trainable=trainable.within(rest.spec))
             batches = rest.joined(batches)
             cache = Cache(self.graph, self._workspace, self._inference, options.cut, self._backend)
             near = cache.of(rest._workspace, samples, batches, optimizer, options)
@@ -265,7 +269,7 @@ class GraphLearner:
         Raises GraphError if the model has no Linear layer.
         """
         self._share()
-        return self._relatives.head(self._relative)
+        return self._relatives.head(partial(self._relative, in_its_arena=True))
 
     def rest(self, cut: str) -> GraphLearner:
         """Return a learner of all that follows a cut, whose parameters it shares. Its inputs are results at the cut,
@@ -273,7 +277,7 @@ class GraphLearner:
         Raises GraphError if `cut` is not a cut of the graph.
         """
         self._share()
-        return self._relatives.rest(cut, self._relative)
+        return self._relatives.rest(cut, partial(self._relative, in_its_arena=True))
 
     def _share(self) -> None:
         """Hold every weight whole, as learners that share parameters need them."""
@@ -300,12 +304,13 @@ class GraphLearner:
         """
         self.write(lifted(smaller.read(), self.spec, neurons))
 
-    def _relative(self, graph: Graph, spec: ModelSpec, params: Params) -> GraphLearner:
+    def _relative(self, graph: Graph, spec: ModelSpec, params: Params, in_its_arena: bool = False) -> GraphLearner:
         """Return a learner of another graph on the same backend and within the same limit, which shares the arrays it
-        is given.
+        is given, and with `in_its_arena` the arena.
         """
         ours = self._workspace
-        workspace = Workspace(graph, spec, params, self._backend, ours.store.dtype, relative=ours)
+        relation = {"relative": ours, "in_its_arena": in_its_arena}
+        workspace = Workspace(graph, spec, params, self._backend, ours.store.dtype, **relation)  # type: ignore[arg-type]
         other = object.__new__(GraphLearner)._begin(self._backend, graph, spec, workspace)
         other._keep_to(self._part_for(other))
         return other

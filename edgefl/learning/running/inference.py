@@ -28,7 +28,8 @@ class Inference:
     def evaluation(self, samples: Samples, index: NDArray[np.int32]) -> Evaluation:
         """Return the loss and the right decisions over the samples of `index`."""
         scalars = self._workspace.scalars
-        scalars.loss[0], scalars.correct[0] = 0.0, 0
+        scalars.clear_losses()
+        scalars.correct[0] = 0
         for _ in self.run("evaluate", samples, index):
             pass
         share = len(index) / samples.loss.divisor(samples.y, index)

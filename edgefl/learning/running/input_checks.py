@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -9,6 +11,7 @@ from edgefl.errors import DataError, TrainingError
 from edgefl.learning.batches import occurring
 from edgefl.learning.learner import Batches, Samples
 from edgefl.models.graph import Graph
+from edgefl.models.graph.input_ids import IdValues, id_values
 from edgefl.models.graph.planar import takes
 
 
@@ -18,25 +21,40 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
         raise DataError(f"samples of shape {samples.x.shape[1:]}; expected {graph.input_shape}")
     if samples.x.dtype not in (np.uint8, floats):
         raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
-    if graph.vocabulary is not None and samples.x.size:
-        _check_ids(samples, graph.vocabulary)
-    outputs = graph.output_shape[0]
+    for part in id_values(graph) if samples.x.size else ():
+        _check_ids(samples, part)
+    _check_targets(samples, samples.y, graph.output_shape[0], floats)
+    if len(samples.auxiliary) not in (0, len(graph.auxiliary)):
+        expected = f"none, or {len(graph.auxiliary)}, one for each auxiliary output"
+        raise DataError(f"targets of {len(samples.auxiliary)} auxiliary outputs; expected {expected}")
+    if samples.auxiliary and getattr(samples.loss, "weight", None) is not None:
+        raise DataError(f"loss={samples.loss} with targets of auxiliary outputs; expected no weights of classes")
+    given = samples.auxiliary or (samples.y,) * len(graph.auxiliary)
+    for each, targets in zip(graph.auxiliary, given, strict=True):
+        _check_targets(samples, targets, graph.shapes[each.result][0], floats)
+
+
+def _check_targets(samples: Samples, y: NDArray[Any], outputs: int, floats: DTypeLike) -> None:
+    """Raise DataError unless the targets fit an output with this number of values."""
     samples.loss.check_outputs(outputs)
     if not samples.loss.has_labels:
-        if samples.y.shape[1] != outputs or samples.y.dtype != floats:
-            found = f"{samples.y.dtype} of shape {samples.y.shape}"
+        if y.shape[1] != outputs or y.dtype != floats:
+            found = f"{y.dtype} of shape {y.shape}"
             raise DataError(f"targets {found}; expected {np.dtype(floats)} of shape ({len(samples)}, {outputs})")
-    elif len(samples) and samples.y.max() >= outputs:
-        raise DataError(f"label {samples.y.max()}; expected labels below {outputs}")
+    elif len(samples) and y.max() >= outputs:
+        raise DataError(f"label {y.max()}; expected labels below {outputs}")
 
 
-def _check_ids(samples: Samples, vocabulary: int) -> None:
+def _check_ids(samples: Samples, part: IdValues) -> None:
     """Raise DataError naming the first id for which an Embedding has no row."""
-    ids = samples.x if (samples.scale, samples.shift) == (1, 0) else samples.x * samples.scale + samples.shift
-    fits = (ids >= 0) & (ids < vocabulary) & (np.floor(ids) == ids)
+    values = samples.x.reshape(len(samples.x), -1)[:, part.start : part.stop]
+    ids = values if (samples.scale, samples.shift) == (1, 0) else values * samples.scale + samples.shift
+    fits = (ids >= 0) & (ids < part.rows) & (np.floor(ids) == ids)
     if not fits.all():
         at = np.unravel_index(int(fits.argmin()), fits.shape)
-        raise DataError(f"id {ids[at]:g} in sample {at[0]}; expected whole numbers from 0 to {vocabulary - 1}")
+        where = "" if part.stop - part.start == samples.x[0].size else f", value {part.start + at[1]}"
+        found = f"id {ids[at]:g} in sample {at[0]}{where}"
+        raise DataError(f"{found}; expected whole numbers from 0 to {part.rows - 1}")
 
 
 def check_index(index: NDArray[np.int32], rows: int) -> None:

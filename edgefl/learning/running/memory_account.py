@@ -35,10 +35,12 @@ class MemoryLimit:
 class PassBytes(NamedTuple):
     """The memory of some passes.
 
-    held     bytes of the arena, the states and the id lists
+    arena    bytes of the arena
+    held     bytes of the states and the id lists
     scratch  bytes of packing memory
     """
 
+    arena: int
     held: int
     scratch: int
 
@@ -88,8 +90,8 @@ class MemoryAccount:
         """
         schedules = [self._planner.schedule(session, size) for size in sizes]
         arena = max(schedule.arena_bytes for schedule in schedules)
-        held = arena + self._sessions.index_bytes(session) + self._planner.state_bytes(schedules)
-        return PassBytes(held, max(self._planner.scratch_bytes(session, size) for size in sizes))
+        held = self._sessions.index_bytes(session) + self._planner.state_bytes(schedules)
+        return PassBytes(arena, held, max(self._planner.scratch_bytes(session, size) for size in sizes))
 
     def admit(self, what: str, size: int) -> None:
         """Raise MemoryLimitError if `size` bytes in addition to the learner's parameters exceed the limit."""
@@ -146,7 +148,7 @@ class MemoryAccount:
         sessions = list(self._sessions.values())
         return {
             "params": self._store.own_bytes,
-            "arena": self._blocks.arena.nbytes,
+            "arena": self._blocks.own_arena_bytes,
             "features": self._blocks.kept.nbytes,
             "samples": sum(session.held_bytes for session in sessions),
             "states": sum(value.nbytes for session in sessions for value in session.states.values()),
@@ -159,6 +161,7 @@ class MemoryAccount:
         """
         total = self._store.own_bytes + shared + sum(sum(each._held().values()) for each in self._relatives())
         total += self._mask_bytes + self._blocks.kept.nbytes
+        total -= self._blocks.arena.nbytes - self._blocks.own_arena_bytes  # a relative's arena is part of `shared`
         for session in self._sessions.values():
             total += self._planner.state_bytes(list(session.schedules.values()))
             total += self._sessions.index_bytes(session)

@@ -14,20 +14,35 @@ from edgefl.kernels.memory import BackendMemory, aligned_bytes
 class MemoryBlocks:
     """Blocks of bytes that grow to the largest size asked for.
 
-    arena  uint8 [bytes]. Every pass lays its activations and gradients into it, and the next pass overwrites them.
-    kept   uint8 [bytes]. It holds results that several passes read.
+    kept    uint8 [bytes]. It holds results that several passes read.
+    lender  blocks of another learner, whose arena is this learner's arena, too. The two never run at once
     """
 
-    def __init__(self, home: BackendMemory) -> None:
-        self._home = home
-        self.arena, self.kept = aligned_bytes(0), aligned_bytes(0)
+    def __init__(self, home: BackendMemory, lender: MemoryBlocks | None = None) -> None:
+        self._home, self._lender = home, lender
+        self._arena, self.kept = aligned_bytes(0), aligned_bytes(0)
+
+    @property
+    def arena(self) -> NDArray[np.uint8]:
+        """The arena, uint8 [bytes]. Every pass lays its activations and gradients into it, and the next pass overwrites
+        them.
+        """
+        return self._arena if self._lender is None else self._lender.arena
+
+    @property
+    def own_arena_bytes(self) -> int:
+        """The bytes of the arena, or 0 if another learner lends it."""
+        return self._arena.nbytes
 
     def grow_arena(self, size: int) -> None:
         """Replace the arena by an arena of `size` bytes. Raises MemoryLimitError if the machine does not have so much
         memory.
         """
-        self.arena = aligned_bytes(0)  # frees the old arena before the new one is allocated
-        self.arena = self._block(size, "an arena")
+        if self._lender is not None:
+            self._lender.grow_arena(size)
+            return
+        self._arena = aligned_bytes(0)  # frees the old arena before the new one is allocated
+        self._arena = self._block(size, "an arena")
 
     def keeping(self, size: int) -> NDArray[np.uint8]:
         """Return memory of `size` bytes for results that several passes read.
@@ -40,8 +55,16 @@ class MemoryBlocks:
         return self.kept[:size]
 
     def release(self) -> None:
-        """Free both blocks."""
-        self.arena, self.kept = aligned_bytes(0), aligned_bytes(0)
+        """Free both blocks, and an arena that another learner lends."""
+        self._arena, self.kept = aligned_bytes(0), aligned_bytes(0)
+        if self._lender is not None:
+            self._lender.release_arena()
+
+    def release_arena(self) -> None:
+        """Free the arena. The results that are kept stay."""
+        self._arena = aligned_bytes(0)
+        if self._lender is not None:
+            self._lender.release_arena()
 
     def _block(self, size: int, what: str) -> NDArray[np.uint8]:
         try:

@@ -13,6 +13,7 @@ from edgefl.models.neurons.gather import parameter, put, take
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.trainable_parameters import TrainableParameters
 from edgefl.models.neurons.update import Update
 
 
@@ -32,7 +33,10 @@ class ParameterAccess:
         return {name: parameter(self._readable, name) for name in names}
 
     def take(
-        self, selection: NeuronSet | Mask | None, kinds: Collection[Kind], names: Collection[str] | None
+        self,
+        selection: NeuronSet | Mask | TrainableParameters | None,
+        kinds: Collection[Kind],
+        names: Collection[str] | None,
     ) -> Update:
         """Return a copy of the blocks under these neurons, or in this mask. See gather.take."""
         return take(self._store.weights, self._spec, selection, kinds=kinds, names=names, ops=self._backend)

@@ -28,6 +28,10 @@ class ParameterLayout(NamedTuple):
     masked: tuple[str, ...] = ()
     sparse: tuple[SparseWeight, ...] = ()
 
+    def sparse_names(self) -> list[str]:
+        """Return the names of the weights that exist as values alone."""
+        return [weight.node.full_name("weight") for weight in self.sparse]
+
 
 class SuspendedSessions(NamedTuple):
     """The sessions of a layout, and the bits of masked parameters to which their schedules refer."""

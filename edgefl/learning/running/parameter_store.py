@@ -16,8 +16,8 @@ from edgefl.kernels.memory import BackendMemory, memory_of
 from edgefl.learning.learner import Array
 from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.arena import aligned
+from edgefl.learning.lowering.gradients import rows_cols_inner
 from edgefl.learning.lowering.sparse_weight import Sparse
-from edgefl.learning.lowering.updates import rows_cols_inner
 from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.learning.running.weight_arrays import Compact, Weights
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -91,8 +91,11 @@ class ParameterStore:
         if name in self.sparse:
             values[...] = self.sparse[name].at(whole)
             self.home.wrote(values)
+        elif (part := active.taken.get(name)) is not None and part.flat is not None:
+            self._backend.take_flat(whole.reshape(-1), part.flat, values.reshape(-1))
         else:
-            self._backend.take_axes(whole.reshape(rows_cols_inner(whole.shape)), *active.blocks[name], values)
+            block = active.blocks[name] if part is None else (part.rows, part.cols)
+            self._backend.take_axes(whole.reshape(rows_cols_inner(whole.shape)), *block, values)
         if name in active.masked:
             self._clear(name, values.reshape(whole.shape))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ class PassScalars:
 
     loss     float64 [1]. The kernel of a loss adds the sum of the losses of its batch.
     correct  int64 [1]. The kernel of an evaluation adds the number of right decisions.
+    auxiliary  float64 [outputs]. The same sums for the auxiliary outputs, each without its weight.
     dropout  int64 [3]: the key of the random numbers, the number of the step, and the first example of the batch.
     """
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self._dtype = dtype
+    def __init__(self, dtype: np.dtype[Any], weights: Sequence[float] = ()) -> None:
+        """Make the arrays. `weights` are the weights of the auxiliary outputs."""
+        self._dtype, self._weights = dtype, weights
+        self.auxiliary, self._auxiliary_correct = np.zeros(len(weights)), np.zeros(1, np.int64)
         self.loss, self.correct = np.zeros(1), np.zeros(1, np.int64)
         self.dropout = np.zeros(3, np.int64)
         self._hyper = np.zeros(4, dtype)  # lr, momentum, weight decay and pull, as the kernel sgd reads them
@@ -41,18 +45,24 @@ class PassScalars:
         else:
             self._hyper[:] = optimizer.lr, optimizer.momentum, optimizer.weight_decay, pull
 
+    def clear_losses(self) -> None:
+        """Set the sums of losses to 0."""
+        self.loss[0], self.auxiliary[:] = 0.0, 0.0
+
     def loss_sum(self, share: float) -> float:
-        """Return the sum of the losses since `loss` was set to 0, times `share`.
+        """Return the sum of the losses since `clear_losses`, times `share`. Auxiliary losses count with their weights.
 
         `share` is the number of examples divided by the divisor of their mean loss.
         """
-        return float(self.loss[0]) * share
+        return (float(self.loss[0]) + float(self.auxiliary @ np.array(self._weights, np.float64))) * share
 
     def slots(self, loss: Loss) -> dict[str, Array | None]:
         """Return the arrays by the names of a schedule's slots (lowering/schedule.py), for passes with this loss."""
         weight = getattr(loss, "weight", None) or getattr(loss, "pos_weight", None)
         return {
             "loss": self.loss,
+            **{f"loss {i}": self.auxiliary[i : i + 1] for i in range(len(self.auxiliary))},
+            "auxiliary_correct": self._auxiliary_correct,
             "correct": self.correct,
             "dropout": self.dropout,
             "hyper": self._hyper,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgefl.kernels.memory import zeros
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array
-from edgefl.learning.lowering.schedule import Slot, Tensor
+from edgefl.learning.lowering.schedule import AuxiliarySlot, Slot, Tensor
 from edgefl.learning.running.memory_blocks import MemoryBlocks
 from edgefl.learning.running.parameter_store import ParameterStore
 from edgefl.learning.running.pass_scalars import PassScalars
@@ -47,7 +47,7 @@ class ProgramBinder:
             return
         memory = self._memory(session, bound.index)
         for position, call in enumerate(schedule.calls):
-            if any(isinstance(arg, Slot) and arg.name in DATA_SLOTS for arg in call.args):
+            if any(isinstance(arg, Slot | AuxiliarySlot) and arg.name in DATA_SLOTS for arg in call.args):
                 bound.program.replace(position, call.op, *(memory.resolve(schedule, arg) for arg in call.args))
         bound.samples = session.samples
 
@@ -80,6 +80,7 @@ class ProgramBinder:
         samples, store = session.samples, self._store
         x = session.held(store.home).reshape(len(samples.x), *self._graph.input_shape)
         slots = {"x": x, "y": samples.y, "scale": samples.scale, "shift": samples.shift, "index": index}
+        slots |= {f"y {i}": targets for i, targets in enumerate(samples.auxiliary)}
         slots |= self._scalars.slots(samples.loss)
         arrays = structures(store.sparse)
         return ScheduleMemory(self._blocks.arena, store.dtype, store.params, session.states, slots, arrays)

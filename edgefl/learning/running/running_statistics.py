@@ -8,13 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from edgefl.kernels.memory import BackendMemory
-from edgefl.learning.fit_options import Trainable
 from edgefl.learning.learner import Array
-from edgefl.learning.lowering.channel_sets import NONE
 from edgefl.learning.lowering.schedule import Index
 from edgefl.models.graph import Params
-from edgefl.models.neurons.model_spec import ModelSpec, layer_of
-from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
 
 
 def everything(spec: ModelSpec) -> dict[str, Index]:
@@ -25,7 +23,7 @@ def everything(spec: ModelSpec) -> dict[str, Index]:
 def frozen(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
     """Return for each running statistic the channels that are not trained."""
     sizes = {name: spec.params[name].shape[0] for name in everything(spec)}
-    trained = _trained(spec, trainable).items()
+    trained = TrainableParameters.of(spec, trainable).statistics(spec).items()
     return {name: np.setdiff1d(np.arange(sizes[name]), rows) for name, rows in trained if rows is not None}
 
 
@@ -42,13 +40,6 @@ def kept(params: Params, channels: Mapping[str, Index], home: BackendMemory) -> 
     for name, value in before.items():
         params[name][_at(channels[name])] = value
         home.wrote(params[name])
-
-
-def _trained(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
-    """Return for each running statistic the channels that are trained."""
-    if isinstance(trainable, NeuronSet):
-        return {name: rows for name, (rows, _) in trainable.blocks(spec, kinds=("stat",)).items()}
-    return {name: None if trainable is None or layer_of(name) in trainable else NONE for name in everything(spec)}
 
 
 def _at(ids: Index) -> slice | Array:

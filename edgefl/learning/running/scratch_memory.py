@@ -54,6 +54,7 @@ def _slots() -> dict[str, Array | None]:
         "rates": np.array([name == "eps" for name in ADAM_RATES], np.float32),
         "loss": np.zeros(1),
         "correct": np.zeros(1, np.int64),
+        "auxiliary_correct": np.zeros(1, np.int64),
         "output_weight": None,
         "total": total,
         "total_bits": total.view(np.float32),

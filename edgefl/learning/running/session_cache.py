@@ -13,7 +13,7 @@ import numpy as np
 
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Samples
-from edgefl.learning.lowering.active_ids import ActiveIndices, Growth
+from edgefl.learning.lowering.active_ids import ActiveIndices, Growth, check_masked
 from edgefl.learning.lowering.lower import TRAINING, Mode
 from edgefl.learning.lowering.schedule import Existing
 from edgefl.learning.lowering.updates import Terms
@@ -22,7 +22,7 @@ from edgefl.learning.running.parameter_layouts import Layouts, ParameterLayout, 
 from edgefl.learning.running.session import Session
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
-from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.trainable_parameters import TrainableParameters
 
 SESSIONS_KEPT = 6
 
@@ -53,19 +53,18 @@ class SessionCache:
         options  `trainable` and `delta` say what the modes "train" and "gradient" compute gradients of
         grown    searches of the mode "grow": the coordinates that are sought
         cut      name of the result with which a pass of the mode "features" ends
-        Raises   SelectionError if `trainable` selects neurons of another model, or neurons while there are masks
+        Raises   SelectionError if `trainable` does not fit the model, or selects a part of a masked parameter
         """
-        trainable = options.trainable
-        if isinstance(trainable, NeuronSet):
-            trainable.check(self._spec)
-            trainable = None if trainable.is_full else trainable
+        trainable = TrainableParameters.of(self._spec, options.trainable if mode in TRAINING else None)
         if mode == "grow":
             active = ActiveIndices.growing(self._graph, self._spec, grown or {})
         elif mode in TRAINING:
             active = ActiveIndices.of(self._graph, self._spec, trainable, options.delta, self.masks)
+            check_masked(trainable, active.blocks, self._layout.sparse_names())
         else:
             active = ActiveIndices()
-        key = (mode, cut, active.signature, options.delta, terms, samples.x.dtype, samples.loss)
+        content = trainable.content if trainable.has_slices else b""  # schedules of slices hold ids that stay
+        key = (mode, cut, active.signature, options.delta, terms, samples.x.dtype, content, samples.loss)
         session = self._sessions.pop(key, None)
         if session is None or grown:
             session = Session(mode, terms, active, samples, cut)

@@ -47,7 +47,7 @@ class TrainingSteps:
         is_frozen = options.bn_frozen == "freeze"
         left_alone = running_statistics.frozen(self._spec, options.trainable) if is_frozen else {}
         begin(self._graph, work.scalars.dropout, keyed(batches))
-        work.scalars.loss[0] = 0.0
+        work.scalars.clear_losses()
         with running_statistics.kept(work.store.params, left_alone, work.store.home):
             examples, divisor, steps = self._run(session, batches, sizes)
         for size, count in steps.items():

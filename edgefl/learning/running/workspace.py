@@ -46,6 +46,7 @@ class Workspace:
     """
 
     store: ParameterStore
+    blocks: MemoryBlocks
     account: MemoryAccount
 
     def __init__(
@@ -57,6 +58,7 @@ class Workspace:
         dtype: np.dtype[Any],
         limit_bytes: int | None = None,
         relative: Workspace | None = None,
+        in_its_arena: bool = False,
     ) -> None:
         """Make the memory of a learner of these parameters.
 
@@ -64,6 +66,7 @@ class Workspace:
                      limit holds
         relative     workspace of the learner from which this one derives. Parameters that are the very arrays of the
                      relative are shared with it
+        in_its_arena  whether the passes lie in the relative's arena. Then the two learners never run at once
         Raises       MemoryLimitError if the parameters alone exceed the limit
         """
         shared = {} if relative is None else relative.store.params
@@ -73,7 +76,10 @@ class Workspace:
         graph = planar(graph)
         self.meter: FlopCounter = FlopCounter() if relative is None else relative.meter
         self.store = ParameterStore(spec, params, shared, backend, dtype)
-        self.scalars, self.blocks = PassScalars(dtype), MemoryBlocks(self.store.home)
+        lender = relative.blocks if relative is not None and in_its_arena else None
+        self.scalars = PassScalars(dtype, [each.weight for each in graph.auxiliary])
+        self.blocks = MemoryBlocks(self.store.home, lender)
+        self._bound_to = self.blocks.arena
         self.sessions = SessionCache(graph, spec)
         self._planner = SchedulePlanner(graph, spec, self.store, backend)
         self.binder = ProgramBinder(graph, self.store, self.scalars, self.blocks, backend)
@@ -99,8 +105,10 @@ class Workspace:
         arena_bytes = max(self._planner.schedule(session, size).arena_bytes for size in sizes)
         self.account.make_room(session, sizes, arena_bytes)
         if arena_bytes > self.blocks.arena.nbytes:
-            self.sessions.drop_programs()
             self.blocks.grow_arena(arena_bytes)
+        if self._bound_to is not self.blocks.arena:
+            self.sessions.drop_programs()
+            self._bound_to = self.blocks.arena
         for size in [kept for kept in session.schedules if kept not in sizes][:-SIZES_KEPT]:
             session.schedules.pop(size)
             session.programs.pop(size, None)

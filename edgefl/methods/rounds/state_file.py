@@ -1,7 +1,8 @@
 """Named sets of arrays as a file in the format safetensors: the state of a method's server, and what a client keeps.
 
 Plain values of a state are not in the file. An array is named "set/parameter". The caller writes the file, because the
-caller knows when it must be durable.
+caller knows when it must be durable. Frozen parameters of a server's state do not change from round to round, so they
+are in a file of their own, base.safetensors, which the files of all rounds name by its SHA-256.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
-from edgefl.methods.task import MODEL, State
+from edgefl.methods.task import BODY, MODEL, State
 from edgefl.models.graph import Params
-from edgefl.system.durable_files import check_sha256, load_arrays
+from edgefl.system.durable_files import check_sha256, load_arrays, sha256, write_atomically
+
+BASE = "base.safetensors"  # file of the frozen parameters, in the folder of the server's states
+BASE_DIGEST = "base"  # name in the metadata of the SHA-256 of BASE
+WITH_BASE = (MODEL, BODY)  # sets that have the model's own parameters
 
 
 class StoredClientState(NamedTuple):
     """The state that a client keeps between rounds.
 
-    params   model of the client, empty where the method keeps no model
+    params   model of the client without its frozen parameters, which the initial model has. It is empty where the
+             method keeps no model
     private  private plain values
     arrays   private sets of arrays
     """
@@ -41,20 +47,57 @@ class StoredClientState(NamedTuple):
         return StoredClientState(found.pop(MODEL, {}), private, found)
 
 
-def pack(state: State) -> bytes:
-    """Return the arrays of a state as the content of a file."""
-    return safetensors.numpy.save(flat(state.arrays))
+class StateFiles:
+    """The contents of the files of a server's states in one folder, whose frozen parameters are written once.
+
+    still  names of the model's frozen parameters
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.still: frozenset[str] = frozenset()
+        self._folder = folder
+        self._base: dict[str, np.ndarray] = {}
+        self._digest = ""
+
+    def pack(self, state: State) -> bytes:
+        """Return the arrays of a state as the content of a file. BASE is written before the first state that needs it.
+
+        Raises  OSError if the disk refuses.
+        """
+        arrays = flat(state.arrays)
+        base = {name: array for name, array in arrays.items() if self._is_still(name)}
+        if base and not self._digest:
+            self._write(base)
+        if not base or not _equal(base, self._base):
+            return safetensors.numpy.save(arrays)
+        rest = {name: array for name, array in arrays.items() if name not in base}
+        return safetensors.numpy.save(rest, {BASE_DIGEST: self._digest})
+
+    def _is_still(self, name: str) -> bool:
+        group, _, parameter = name.partition("/")
+        return group in WITH_BASE and parameter in self.still
+
+    def _write(self, base: dict[str, np.ndarray]) -> None:
+        content, file = safetensors.numpy.save(base), self._folder / BASE
+        if not file.exists() or file.read_bytes() != content:
+            write_atomically(file, content)
+        self._base, self._digest = base, sha256(content)
 
 
-def load(file: Path, values: dict[str, Any], sha256: str | None = None) -> State:
+def load(file: Path, values: dict[str, Any], digest: str | None = None) -> State:
     """Return the state with the arrays of a file and these plain values. Raises RunError if the file is missing or
     corrupt.
 
-    sha256  digest of the file in hexadecimal, if it is known
+    digest  SHA-256 of the file in hexadecimal, if it is known
     """
-    if sha256 is not None:
-        check_sha256(file, sha256)
-    return State(sets(load_arrays(file)[0]), values)
+    if digest is not None:
+        check_sha256(file, digest)
+    arrays, metadata = load_arrays(file)
+    if BASE_DIGEST in metadata:
+        base = file.with_name(BASE)
+        check_sha256(base, metadata[BASE_DIGEST])
+        arrays |= load_arrays(base)[0]
+    return State(sets(arrays), values)
 
 
 def flat(arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -69,3 +112,9 @@ def sets(arrays: Mapping[str, np.ndarray]) -> dict[str, Params]:
         group, _, parameter = name.partition("/")
         found.setdefault(group, {})[parameter] = array
     return found
+
+
+def _equal(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+    """Return whether both have the same names, and arrays of equal bits."""
+    pairs = ((array, other[name]) for name, array in one.items() if name in other)
+    return one.keys() == other.keys() and all(a is b or a.tobytes() == b.tobytes() for a, b in pairs)

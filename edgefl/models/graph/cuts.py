@@ -2,13 +2,15 @@
 
 This module takes graphs and returns graphs, without parameters. The part before a cut can stand still: its outputs are
 computed once, and training steps run the part after the cut on them. A residual block is always whole on one side,
-because two results cross between its branches. The last of all cuts separates a common body from a personal head
-(heads.py).
+because two results cross between its branches. So are all uses of a shared parameter that is trained, because training
+the part after the cut would change the part before it. The last of all cuts separates a common body from a personal
+head (heads.py).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 
@@ -32,6 +34,8 @@ def cuts(graph: Graph) -> tuple[str, ...]:
         count += node.name in products
         is_beyond_dropout = _drops(node) or (is_beyond_dropout and node.name not in products)
         if 0 < count < len(products) and not is_beyond_dropout and _is_crossed_alone(graph, at):
+            if _outputs_before(graph, at + 1) or _shared_across(graph, {each.name for each in graph.nodes[: at + 1]}):
+                continue
             found.setdefault(count, []).append(node.name)
     return tuple(min(reversed(names), key=lambda name: math.prod(graph.shapes[name])) for names in found.values())
 
@@ -63,7 +67,8 @@ def until(graph: Graph, cut: str) -> Graph:
 def after(graph: Graph, cut: str) -> Graph:
     """Return everything that follows from a result as a graph with this result as input.
 
-    Raises  GraphError if there is no such result, if nothing comes after it, or if a later node reads a result from
+    Raises  GraphError if there is no such result, if nothing comes after it, if a later node reads a result from
+            before the cut, or if both sides share a parameter that is trained, or if an auxiliary output comes
             before the cut.
     """
     names = {node.name for node in before(graph, cut)}
@@ -77,7 +82,23 @@ def after(graph: Graph, cut: str) -> Graph:
     reads = {name for node in graph.nodes if node.name not in names for name in node.inputs}
     if beside := sorted(reads & ({INPUT} | names) - {cut}):
         raise GraphError(f"cut after {cut!r}, after which {beside[0]!r} is read as well; expected {_listed(graph)}")
+    if early := [each.result for each in graph.auxiliary if each.result in names]:
+        raise GraphError(f"cut after {cut!r}, before which {early[0]!r} is an output; expected {_listed(graph)}")
+    if shared := _shared_across(graph, names):
+        raise GraphError(f"cut after {cut!r}, both sides of which share {shared!r}; expected {_listed(graph)}")
     return graph.part(graph.shapes[cut], rest)
+
+
+def _outputs_before(graph: Graph, at: int) -> bool:
+    return any(each.result == node.name for each in graph.auxiliary for node in graph.nodes[:at])
+
+
+def _shared_across(graph: Graph, names: Collection[str]) -> str | None:
+    """Return a trained parameter that nodes with these names share with other nodes, or else None."""
+    for name, users in graph.shared.items():
+        if name not in graph.frozen and 0 < sum(user in names for user in users) < len(users):
+            return name
+    return None
 
 
 def _drops(node: Node) -> bool:

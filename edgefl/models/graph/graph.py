@@ -9,31 +9,38 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from edgefl.errors import GraphError
+from edgefl.models.graph.auxiliary_outputs import AuxiliaryOutput, check_outputs
+from edgefl.models.graph.computed_parameters import ComputedParameter
+from edgefl.models.graph.initial_values import initial, uniform
 from edgefl.models.graph.narrower import IdArray, resized
+from edgefl.models.graph.node import Node
 from edgefl.models.graph.operations import (
     LARGEST_SETTING,
     BatchNorm,
     Embedding,
-    GroupNorm,
-    LayerNorm,
-    MulParameter,
-    Operation,
+    InputPart,
     ParamInfo,
-    PReLU,
-    Recurrent,
-    SelfAttention,
     Shape,
-    WithParameter,
 )
+from edgefl.models.graph.parameter_sources import (
+    LONGEST_NAME,
+    PARAMETER_NAME,
+    check_computed,
+    needed_for,
+    nodes_behind,
+    parameter_infos,
+    roots_of,
+    users_of,
+)
+from edgefl.models.graph.shared_parameters import check_uses, other_names, parameter_uses
 
 if TYPE_CHECKING:
     from edgefl.rng import Stream
@@ -41,7 +48,6 @@ if TYPE_CHECKING:
 Params = dict[str, np.ndarray]
 INPUT = "input"
 NODE_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
-LONGEST_NAME = 200
 
 
 Blocks = Mapping[str, tuple[IdArray | None, IdArray | None]]
@@ -56,46 +62,31 @@ class Selection(Protocol):
 
 
 @dataclass(frozen=True)
-class Node:
-    """One operation of a graph, with the name of its result and the names of the results that it reads."""
-
-    name: str
-    op: Operation
-    inputs: tuple[str, ...]
-
-    def full_name(self, part: str) -> str:
-        """Return the full name of a parameter from the last part of its name. For "" it is the name of the node."""
-        return f"{self.name}.{part}" if part else self.name
-
-    def output(self, shapes: Mapping[str, Shape]) -> Shape:
-        """Return the shape of the result, from the shapes of earlier results by name.
-
-        Raises  GraphError with the node's name if the shapes do not fit.
-        """
-        try:
-            return self.op.output(*(shapes[name] for name in self.inputs))
-        except GraphError as error:
-            raise GraphError(f"node {self.name!r}: {error}") from None
-
-
-@dataclass(frozen=True)
 class Graph:
     """A directed acyclic graph of operations, checked on construction.
 
     input_shape  shape of one sample without the batch: [channels, height, width], [channels, length] or [features]. Its
                  name among the results is "input"
-    nodes        nodes in topological order. The last node is the output, and every other result is used
+    nodes        nodes in topological order. The last node is the output. Every other result is used, or is auxiliary
     frozen       full names of the parameters that no training moves and no message of a round carries. A BatchNorm
                  whose running statistics are frozen normalises by its running statistics in training, too
+    computed     parameters that follow from other parameters, in topological order. The parameters of the graph are
+                 their sources
+    auxiliary    results whose losses training adds to the loss of the output. Evaluations do not compute them
     Raises  GraphError that names the node and the value that does not fit.
     """
 
     input_shape: Shape
     nodes: tuple[Node, ...]
     frozen: frozenset[str] = frozenset()
+    computed: tuple[ComputedParameter, ...] = ()
+    auxiliary: tuple[AuxiliaryOutput, ...] = ()
 
     def __post_init__(self) -> None:
+        check_outputs(self.nodes, self.auxiliary)
         _check_structure(self)
+        check_uses(self.nodes, self.frozen)
+        check_computed(self.nodes, self.computed, self.frozen)
         _check_frozen(self)
         _ = self.shapes
 
@@ -109,8 +100,12 @@ class Graph:
 
     @property
     def vocabulary(self) -> int | None:
-        """Return the number of ids that an Embedding can look up, or None if the input is not ids."""
-        sizes = [node.op.num_embeddings for node in self.nodes if isinstance(node.op, Embedding)]
+        """Return the number of ids that an Embedding can look up, or None if the input is not ids.
+
+        An input with some ids (InputPart) counts as an input that is not ids.
+        """
+        tables = [node for node in self.nodes if isinstance(node.op, Embedding) and node.inputs == (INPUT,)]
+        sizes = [node.op.num_embeddings for node in tables if isinstance(node.op, Embedding)]
         return min(sizes, default=None)
 
     @property
@@ -118,9 +113,37 @@ class Graph:
         return self.shapes[self.nodes[-1].name]
 
     def parameters(self) -> dict[str, ParamInfo]:
-        """Return the shape and kind of every parameter, by full name, in node order."""
-        infos = {node.full_name(name): info for node in self.nodes for name, info in node.op.parameters().items()}
+        """Return the shape and kind of every parameter, by full name, in node order. A shared parameter occurs once, at
+        the place of its first use.
+        """
+        infos = parameter_infos(self.nodes, self.computed)
         return {name: info._replace(kind="frozen") if name in self.frozen else info for name, info in infos.items()}
+
+    @cached_property
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """Return the nodes that use a parameter, in node order, for every parameter that several nodes use.
+
+        A node also uses the sources of its computed parameters.
+        """
+        return {name: each for name, each in nodes_behind(self.nodes, self.computed).items() if len(each) > 1}
+
+    @cached_property
+    def roots(self) -> dict[str, tuple[str, ...]]:
+        """Return the parameters from which each computed parameter follows."""
+        return roots_of(self.computed)
+
+    @cached_property
+    def collected(self) -> dict[str, tuple[str, ...]]:
+        """Return the nodes and computed parameters that read a parameter, where its gradient has to be collected.
+
+        These are the shared parameters, the sources of computed parameters, and the computed parameters themselves.
+        """
+        behind = {root for roots in self.roots.values() for root in roots} | self.shared.keys() | self.roots.keys()
+        return {name: users for name, users in users_of(self.nodes, self.computed).items() if name in behind}
+
+    def part_of_computed(self, names: Collection[str]) -> tuple[ComputedParameter, ...]:
+        """Return the computed parameters with these names, and all of their computed sources, in the graph's order."""
+        return needed_for(names, self.computed)
 
     def keeps_statistics(self, node: Node) -> bool:
         """Return whether a node is a BatchNorm that normalises by its running statistics in training, too."""
@@ -131,8 +154,11 @@ class Graph:
 
         Parameters that are frozen in this graph are frozen in the new graph, too.
         """
-        own = {node.full_name(name) for node in nodes for name in node.op.parameters()}
-        return Graph(input_shape, nodes, self.frozen & own)
+        computed, names = needed_for(parameter_uses(nodes), self.computed), {node.name for node in nodes[:-1]}
+        auxiliary = tuple(each for each in self.auxiliary if each.result in names)
+        return Graph(
+            input_shape, nodes, self.frozen.intersection(parameter_infos(nodes, computed)), computed, auxiliary
+        )
 
     def macs(self) -> dict[str, int]:
         """Return the multiply-accumulates of one sample's forward pass, by the name of each node that multiplies."""
@@ -146,13 +172,25 @@ class Graph:
         Norms start at weight 1, bias 0, running_mean 0 and running_var 1, and a PReLU at weight 1/4. Recurrent layers
         are uniform in +-1/sqrt(hidden_size). The in_proj of attention is drawn by Glorot, and its bias is 0. An
         Embedding is normally distributed. Torch has no default for AddParameter and MulParameter, which start at 0 and
-        at 1.
+        at 1. Sources of computed parameters come last, and are uniform in +-1/sqrt(fan_in).
         """
         params: Params = {}
         for node in self.nodes:
             for name, info in node.op.parameters().items():
-                params[node.full_name(name)] = _initial(node.op, name, info.shape, stream)
-        return params
+                full = node.full_name(name)
+                if full not in params and full not in self.roots:  # a shared parameter is drawn at its first use
+                    params[full] = initial(node.op, name, info.shape, stream)
+        for name, info in self.parameters().items():
+            if name not in params:
+                params[name] = uniform(info.shape, 1.0 / math.sqrt(math.prod(info.shape[1:])), stream)
+        return {name: params[name] for name in self.parameters()}
+
+    def computed_values(self, params: Mapping[str, np.ndarray]) -> Params:
+        """Return the values of all computed parameters by name, for these parameters."""
+        found = dict(params)
+        for each in self.computed:
+            found[each.name] = each.op.value(*(found[name] for name in each.sources))
+        return {name: found[name] for name in self.roots}
 
     def check(self, params: Mapping[str, np.ndarray]) -> None:
         """Raise GraphError unless `params` holds exactly this graph's parameters, each as float32 of its shape."""
@@ -177,7 +215,7 @@ class Graph:
                 SelectionError if `neurons` belongs to another model.
         """
         blocks = neurons.blocks_of(self)
-        return Graph(self.input_shape, tuple(_smaller(node, blocks) for node in self.nodes), self.frozen)
+        return replace(self, nodes=tuple(_smaller(node, blocks) for node in self.nodes))
 
 
 class _GraphAndParams(NamedTuple):
@@ -203,6 +241,11 @@ class Model(_GraphAndParams):
         """Return a Model with some fields changed, as `_replace` of a NamedTuple does. `unused` counts as a field."""
         return Model(**{"graph": self.graph, "params": self.params, "unused": self.unused, **changed})
 
+    def beside(self) -> Params:
+        """Return the values of `unused` for a file. The second name of a shared parameter has its present value."""
+        names = other_names(self.graph.nodes)
+        return {name: self.params[names[name]] if name in names else value for name, value in self.unused.items()}
+
 
 def _check_structure(graph: Graph) -> None:
     """Raise GraphError unless names, order and use of results are as they should be. Shapes are not checked here."""
@@ -212,15 +255,13 @@ def _check_structure(graph: Graph) -> None:
     if not graph.nodes:
         raise GraphError("graph with 0 nodes; expected at least one")
     names = {node.name for node in graph.nodes}
-    known, unused = {INPUT}, {INPUT}
+    known, unused, of_input = {INPUT}, {INPUT}, {INPUT}
     for node in graph.nodes:
         _check_node(node, known, names)
+        _check_source(node, of_input)
         known.add(node.name)
         unused = (unused - set(node.inputs)) | {node.name}
-    owned = Counter(node.full_name(part) for node in graph.nodes for part in node.op.parameters())
-    if shared := [name for name, owners in owned.items() if owners > 1]:
-        raise GraphError(f"parameter {shared[0]!r} belongs to two nodes; expected one")
-    if idle := unused - {graph.nodes[-1].name}:
+    if idle := unused - {graph.nodes[-1].name} - {each.result for each in graph.auxiliary}:
         raise GraphError(f"results {sorted(idle)} are never used; expected only the last node {graph.nodes[-1].name!r}")
 
 
@@ -245,6 +286,7 @@ def _check_frozen(graph: Graph) -> None:
 def _check_node(node: Node, known: set[str], names: set[str]) -> None:
     if len(node.name) > LONGEST_NAME or not NODE_NAME.fullmatch(node.name):
         raise GraphError(f"node {node.name[:LONGEST_NAME]!r}: bad name; expected letters, digits, _ and inner dots")
+    _check_named(node)
     if node.name in known:
         raise GraphError(f"node {node.name!r}: the name is taken; expected different names, and not {INPUT!r}")
     least = node.op.arity or 2
@@ -255,10 +297,35 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
         if name not in known:
             why = "comes later; expected topological order" if name in names else "is unknown; expected a result"
             raise GraphError(f"node {node.name!r}: input {name!r} {why}")
-    if isinstance(node.op, Embedding) and node.inputs != (INPUT,):
-        raise GraphError(f"node {node.name!r}: ids from {node.inputs[0]!r}; expected ids from {INPUT!r}")
     if len(set(node.inputs)) < len(node.inputs):
         raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")
+
+
+def _check_source(node: Node, of_input: set[str]) -> None:
+    """Raise GraphError unless ids come from the input or from a part of it, and a part comes from the input.
+
+    of_input  names of the input and of its parts so far
+    """
+    if isinstance(node.op, Embedding) and node.inputs[0] not in of_input:
+        raise GraphError(
+            f"node {node.name!r}: ids from {node.inputs[0]!r}; expected ids from {INPUT!r} or a part of it"
+        )
+    if isinstance(node.op, InputPart):
+        if node.inputs != (INPUT,):
+            raise GraphError(f"node {node.name!r}: a part of {node.inputs[0]!r}; expected a part of {INPUT!r}")
+        of_input.add(node.name)
+
+
+def _check_named(node: Node) -> None:
+    """Raise GraphError unless the pairs of `named` give each parameter of the operation at most one usable name."""
+    parts = [part for part, _ in node.named]
+    if parts != sorted(set(parts)) or not set(parts) <= node.op.parameters().keys():
+        expected = f"some of {sorted(node.op.parameters())}, in this order"
+        raise GraphError(f"node {node.name!r}: names for the parameters {parts}; expected {expected}")
+    for _, full in node.named:
+        if len(full) > LONGEST_NAME or not PARAMETER_NAME.fullmatch(full):
+            found = f"node {node.name!r}: parameter name {full[:LONGEST_NAME]!r}"
+            raise GraphError(f"{found}; expected letters, digits, _, - and inner dots")
 
 
 def _smaller(node: Node, blocks: Blocks) -> Node:
@@ -266,39 +333,10 @@ def _smaller(node: Node, blocks: Blocks) -> Node:
     if rows is None and cols is None:
         return node
     try:
-        return Node(node.name, resized(node.op, rows, cols), node.inputs)
+        return replace(node, op=resized(node.op, rows, cols))
     except GraphError as error:
         raise GraphError(f"node {node.name!r}: {error}") from None
 
 
 def _is_extent(size: object) -> bool:
     return type(size) is int and 1 <= size <= LARGEST_SETTING
-
-
-def _initial(op: Operation, name: str, shape: Shape, stream: Stream) -> np.ndarray:
-    if isinstance(op, BatchNorm | GroupNorm | LayerNorm):
-        return np.full(shape, name in ("weight", "running_var"), dtype=np.float32)
-    if isinstance(op, PReLU):
-        return np.full(shape, 0.25, dtype=np.float32)
-    if isinstance(op, WithParameter):
-        return np.full(shape, isinstance(op, MulParameter), dtype=np.float32)
-    if isinstance(op, Embedding):
-        return _normal(math.prod(shape), stream).reshape(shape)
-    bound = _bound(op, name)
-    return ((2.0 * stream.uniform(math.prod(shape)) - 1.0) * bound).astype(np.float32).reshape(shape)
-
-
-def _bound(op: Operation, name: str) -> float:
-    """Return the bound of the uniform distribution from which a parameter is drawn, as in torch."""
-    if isinstance(op, Recurrent):
-        return 1.0 / math.sqrt(op.hidden_size)
-    shape = op.parameters()[op.main].shape
-    if isinstance(op, SelfAttention):
-        return math.sqrt(6.0 / sum(shape)) if name == op.main else 0.0
-    return 1.0 / math.sqrt(math.prod(shape[1:]))
-
-
-def _normal(count: int, stream: Stream) -> np.ndarray:
-    """Return `count` normally distributed float32 numbers, made in pairs of uniform numbers (Box and Muller 1958)."""
-    radius, turn = np.split(stream.uniform(2 * count), 2)
-    return (np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * turn)).astype(np.float32)

@@ -33,11 +33,20 @@ def features_of(graph: Graph) -> str:
 def with_classes(graph: Graph, classes: int) -> Graph:
     """Return the graph with `classes` outputs. Its last layer is a new one, which is not frozen.
 
-    Raises  GraphError unless the last node is a Linear layer, or if `classes` is not positive.
+    Raises  GraphError unless the last node is a Linear layer with parameters of its own, or if `classes` is not
+            positive.
     """
     *body, last = graph.nodes
     if not isinstance(last.op, Linear):
         raise GraphError(f"head {last.name!r} is {last.op.title}; expected a Linear layer as the last node")
     resized = replace(last, op=replace(last.op, out_features=classes))
+    if graph.auxiliary:
+        found = ", ".join(each.result for each in graph.auxiliary)
+        raise GraphError(f"head {last.name!r} of a graph with the auxiliary outputs {found}; expected one output")
     own = {last.full_name(name) for name in last.op.parameters()}
-    return Graph(graph.input_shape, (*body, resized), graph.frozen - own)
+    if computed := sorted(own & graph.roots.keys()):
+        raise GraphError(f"head {last.name!r}: {computed[0]} is computed; expected a head whose weight is a parameter")
+    if shared := sorted(own & graph.shared.keys()):
+        users = ", ".join(graph.shared[shared[0]])
+        raise GraphError(f"head {last.name!r}: {shared[0]} has the uses {users}; expected a head that shares no weight")
+    return replace(graph, nodes=(*body, resized), frozen=graph.frozen - own)

@@ -3,7 +3,10 @@
     {"format": "edgefl.graph.1", "input_shape": [1, 8, 8], "nodes": [
         {"name": "conv1", "op": "Conv2d", "inputs": ["input"], "settings": {"in_channels": 1, ...}}, ...]}
 
-A graph with frozen parameters has one more key, "frozen", with their names in alphabetical order.
+A graph with frozen parameters has one more key, "frozen", with their names in alphabetical order. A node with
+parameters whose names do not follow from its own name has one more key, "parameters", with their full names. A graph
+with computed parameters has one more key, "computed", with {"name", "op", "sources", "settings"} for each of them. A
+graph with auxiliary outputs has one more key, "auxiliary", with {"result", "weight"} for each of them.
 
 "op" is a class name of operations/, and "settings" has every field of the class, with pairs as lists. Every key is
 required. Only settings that came later (Operation.later) are left out where they have their defaults. Unknown keys and
@@ -18,6 +21,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from edgefl.errors import GraphError
+from edgefl.models.graph.auxiliary_outputs import AuxiliaryOutput
+from edgefl.models.graph.computed_parameters import PARAMETER_OPERATIONS, ComputedParameter, ParameterOperation
 from edgefl.models.graph.graph import Graph, Node
 from edgefl.models.graph.operations import OPERATIONS, Operation
 
@@ -39,14 +44,23 @@ class Limits:
 
 def dumps(graph: Graph) -> str:
     """Return the canonical text of a graph, with sorted keys and no spaces. Equal graphs give equal texts."""
-    nodes = [
-        {"name": node.name, "op": node.op.title, "inputs": node.inputs, "settings": _settings(node.op)}
-        for node in graph.nodes
-    ]
+    nodes = [_record(node) for node in graph.nodes]
     document = {"format": FORMAT, "input_shape": graph.input_shape, "nodes": nodes}
     if graph.frozen:
         document["frozen"] = sorted(graph.frozen)
+    if graph.auxiliary:
+        document["auxiliary"] = [asdict(each) for each in graph.auxiliary]
+    if graph.computed:
+        document["computed"] = [
+            {"name": each.name, "op": each.op.title, "sources": each.sources, "settings": _settings(each.op)}
+            for each in graph.computed
+        ]
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def _record(node: Node) -> dict[str, Any]:
+    record = {"name": node.name, "op": node.op.title, "inputs": node.inputs, "settings": _settings(node.op)}
+    return record | ({"parameters": dict(node.named)} if node.named else {})
 
 
 def _settings(op: Operation) -> dict[str, Any]:
@@ -64,7 +78,7 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
     size_bytes = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     _limit("graph text", size_bytes, limits.text_bytes, "bytes")
     document = _parse(text)
-    later = ("frozen",) if isinstance(document, dict) and "frozen" in document else ()
+    later = [key for key in ("frozen", "computed", "auxiliary") if isinstance(document, dict) and key in document]
     document = _fields(document, "graph", ("format", "input_shape", "nodes", *later))
     if document["format"] != FORMAT:
         raise GraphError(f"graph format {document['format']!r}; expected {FORMAT!r}")
@@ -74,14 +88,20 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
     if not all(isinstance(name, str) for name in frozen):
         raise GraphError(f"frozen is {frozen!r:.200}; expected a list of names of parameters")
     input_shape = tuple(_list(document["input_shape"], "input_shape"))
-    graph = Graph(input_shape, tuple(_node(item) for item in listed), frozenset(frozen))
+    found = _list(document.get("computed", []), "computed")
+    _limit("graph", len(found), limits.nodes, "computed parameters")
+    computed = tuple(_computed(item) for item in found)
+    _limit("graph", sum(math.prod(each.op.result) for each in computed), limits.parameters, "computed values")
+    auxiliary = tuple(_auxiliary(item) for item in _list(document.get("auxiliary", []), "auxiliary"))
+    graph = Graph(input_shape, tuple(_node(item) for item in listed), frozenset(frozen), computed, auxiliary)
     _limit("graph", sum(math.prod(info.shape) for info in graph.parameters().values()), limits.parameters, "parameters")
     _limit("graph", sum(math.prod(shape) for shape in graph.shapes.values()), limits.activations, "activations")
     return graph
 
 
 def _node(item: Any) -> Node:
-    record = _fields(item, "node", ("name", "op", "inputs", "settings"))
+    later = ("parameters",) if isinstance(item, dict) and "parameters" in item else ()
+    record = _fields(item, "node", ("name", "op", "inputs", "settings", *later))
     name, title = record["name"], record["op"]
     if not isinstance(name, str) or not isinstance(title, str) or title not in OPERATIONS:
         raise GraphError(f"node {name!r}: operation {title!r}; expected a name and one of {sorted(OPERATIONS)}")
@@ -89,9 +109,38 @@ def _node(item: Any) -> Node:
     if not all(isinstance(value, str) for value in inputs):
         raise GraphError(f"node {name!r}: inputs {inputs!r}; expected names")
     try:
-        return Node(name, _op(OPERATIONS[title], record["settings"]), inputs)
+        return Node(name, _op(OPERATIONS[title], record["settings"]), inputs, _named(record.get("parameters", {})))
     except GraphError as error:
         raise GraphError(f"node {name!r}: {error}") from None
+
+
+def _auxiliary(item: Any) -> AuxiliaryOutput:
+    record = _fields(item, "auxiliary output", ("result", "weight"))
+    if not isinstance(record["result"], str):
+        raise GraphError(f"auxiliary output {record['result']!r:.200}; expected the name of a result")
+    return AuxiliaryOutput(**record)
+
+
+def _computed(item: Any) -> ComputedParameter:
+    record = _fields(item, "computed parameter", ("name", "op", "sources", "settings"))
+    name, title, sources = record["name"], record["op"], _list(record["sources"], "sources")
+    if not isinstance(name, str) or not isinstance(title, str) or title not in PARAMETER_OPERATIONS:
+        expected = f"a name and one of {sorted(PARAMETER_OPERATIONS)}"
+        raise GraphError(f"computed parameter {name!r}: operation {title!r}; expected {expected}")
+    if not all(isinstance(value, str) for value in sources):
+        raise GraphError(f"computed parameter {name!r}: sources {sources!r:.200}; expected names")
+    try:
+        op = _op(PARAMETER_OPERATIONS[title], record["settings"])
+    except GraphError as error:
+        raise GraphError(f"computed parameter {name!r}: {error}") from None
+    assert isinstance(op, ParameterOperation)
+    return ComputedParameter(name, op, tuple(sources))
+
+
+def _named(names: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise GraphError(f"parameters are {names!r:.200}; expected full names by the last parts of the names")
+    return tuple(sorted(names.items()))
 
 
 def _op(kind: type[Operation], settings: Any) -> Operation:

@@ -31,7 +31,7 @@ CONVERT = "`edgefl convert MODULE:FACTORY --input C,H,W -o FILE.safetensors`"
 _TORCH = f"write the model as a torch module, and {CONVERT}"
 _LOAD = f"let FACTORY load the weights into its module, and {CONVERT}"
 FOREIGN = {  # suffixes -> advice for models that other tools wrote
-    ".onnx": f"edgefl writes ONNX and does not read it: export the run to a .safetensors file, or {_TORCH}",
+    ".onnx": "an ONNX file is converted first: `edgefl convert FILE.onnx -o FILE.safetensors`",
     ".tflite": f"edgefl does not read TFLite: {_TORCH}",
     ".h5": f"edgefl does not read Keras models: {_TORCH}",
     ".keras": f"edgefl does not read Keras models: {_TORCH}",
@@ -63,7 +63,7 @@ def save(
     Raises  GraphError if the parameters do not belong to the graph, OSError if the disk refuses.
     """
     model.graph.check(model.params)
-    values = {**model.params, **model.unused}
+    values = {**model.params, **model.beside()}
     params = {name: np.asarray(value, order="C") for name, value in values.items()}
     metadata = {GRAPH_KEY: dumps(model.graph)} | class_metadata(classes, class_names)
     metadata |= {UNUSED_KEY: json.dumps(sorted(model.unused))} if model.unused else {}

@@ -21,7 +21,7 @@ def planar(graph: Graph) -> Graph:
     nodes = tuple(_node(node, shapes[node.inputs[0]], shapes[node.name]) for node in graph.nodes)
     if nodes == graph.nodes and len(graph.input_shape) != 2:
         return graph
-    return Graph(as_planes(graph.input_shape), nodes, graph.frozen)
+    return replace(graph, input_shape=as_planes(graph.input_shape), nodes=nodes)
 
 
 def as_planes(shape: Shape) -> Shape:

@@ -18,8 +18,13 @@ Distribution = Literal["erk", "uniform"]
 
 
 def weights(spec: ModelSpec) -> dict[str, Shape]:
-    """Return the shapes of the parameters that a mask may thin out, by name. Frozen weights are not among them."""
-    many = {name: spec.params[name].shape for name in spec.exchanged if len(spec.params[name].shape) > 1}
+    """Return the shapes of the parameters that a mask may thin out, by name.
+
+    Frozen weights and sources of computed parameters are not among them.
+    """
+    whole = {source for sources in spec.computed.values() for source in sources}
+    names = [name for name in spec.exchanged if name not in whole]
+    many = {name: spec.params[name].shape for name in names if len(spec.params[name].shape) > 1}
     return {name: shape for name, shape in many.items() if not _is_affine(spec, name)}
 
 

@@ -20,13 +20,15 @@ from edgefl.models.graph import Params
 from edgefl.models.graph.operations import Kind, Shape
 from edgefl.models.neurons.block_index import Axes, AxisIds, Flat, Ids, active_axes, block_shape
 from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.trainable_parameters import TrainableParameters
+from edgefl.models.neurons.trainable_slice import WHOLE, TrainableSlice
 from edgefl.models.neurons.update import KINDS, Array, Block, Update, flat_index
 
 if TYPE_CHECKING:
     from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec, ParamSpec
     from edgefl.models.neurons.neuron_set import NeuronSet
 
-    Selection = NeuronSet | Mask | None
+    Selection = NeuronSet | Mask | TrainableParameters | None
 
 
 def take(
@@ -40,8 +42,8 @@ def take(
 ) -> Update:
     """Copy the selected blocks out of `params`, in the order of the specification.
 
-    selection  neurons whose blocks are taken, or a mask. None: everything. A parameter that a mask does not list is
-               taken whole
+    selection  neurons whose blocks are taken, a mask, or what is trained. None: everything. A parameter that a mask
+               does not list is taken whole. A parameter or statistic that is not trained is left out
     kinds   kinds of the parameters to take: "learn", "stat", "frozen" or several. The default is all kinds but "frozen"
     names   names of the parameters to take among these kinds. None: all
     ops     kernel backend, by default kernels.backend()
@@ -51,11 +53,17 @@ def take(
     ops = ops or kernels.backend()
     if selection is not None and not isinstance(selection, Mask):
         selection.check(spec)
+    trained = _trained(selection, spec) if isinstance(selection, TrainableParameters) else None
+    by_axes = selection.neurons if isinstance(selection, TrainableParameters) else selection
     blocks = {}
     made: dict[AxisSpec, AxisIds] = {}
     for name, param in spec.params.items():
+        if trained is not None and name not in trained:
+            continue
         if param.kind in kinds and (names is None or name in names):
-            index = _index(selection, name, param, spec, made)
+            index = _index(by_axes, name, param, spec, made)
+            if trained is not None and (part := trained[name]) is not None:
+                index = None if part == WHOLE else Flat(part.flat(param.shape), math.prod(param.shape))
             blocks[name] = _gather(_parameter(params, name, param.shape), param.shape, index, ops)
     return Update(blocks)
 
@@ -99,8 +107,21 @@ def parameter(params: Mapping[str, Array], name: str) -> Array:
     return params[name]
 
 
+def _trained(trainable: TrainableParameters, spec: ModelSpec) -> dict[str, TrainableSlice | None]:
+    """Return for each trained parameter and statistic its slice, or None if its neurons say what is trained of it."""
+    found: dict[str, TrainableSlice | None] = dict(trainable.blocks(spec))
+    rows = {name: rows for name, rows in trainable.statistics(spec).items() if rows is None or rows.size}
+    found |= {name: TrainableSlice(rows) for name, rows in rows.items()}
+    sliced = {name.rpartition(".")[0] for name, part in (trainable.slices or {}).items() if part != WHOLE}
+    for name in found:
+        is_statistic = name in rows and name.rpartition(".")[0] in sliced
+        if not is_statistic and (trainable.slices or {}).get(name, WHOLE) == WHOLE:
+            found[name] = None
+    return found
+
+
 def _index(
-    selection: Selection, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, AxisIds]
+    selection: NeuronSet | Mask | None, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, AxisIds]
 ) -> Axes | Flat | None:
     if selection is None:
         return None

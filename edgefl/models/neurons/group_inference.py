@@ -13,8 +13,11 @@ The rules (docs/algorithms.md section 1.1):
 6. A depthwise convolution has the neurons of its input, each repeated by the channel multiplier.
 7. Results that are summed or multiplied share one group, named after the earliest layer in it.
 8. Results that are put one after another keep their groups, each along its part of the axis.
-9. Some results belong to no group and are always active: the input and the output (the classes) of the graph, the input
-   of a grouped convolution that is not depthwise, and whatever is summed with such an unrestricted result.
+9. Some results belong to no group and are always active: the input and all outputs (the classes) of the graph, the
+   input of a grouped convolution that is not depthwise, and whatever is summed with such an unrestricted result.
+10. All uses of a shared parameter have one group along each axis. Groups that meet along an axis become one group. If
+    one use has no group along an axis, the neurons of all uses are always active along this axis. No group lies along a
+    computed parameter or its sources, because every value of a source may depend on all of them.
 """
 
 from __future__ import annotations
@@ -40,7 +43,9 @@ from edgefl.models.graph.operations import (
     WithParameter,
 )
 from edgefl.models.graph.planar import planar
+from edgefl.models.graph.shared_parameters import parameter_uses
 from edgefl.models.neurons.axes import Axis, AxisSpec, JoinedAxis, concatenated, groups_of, parts_of, repeat, repeated
+from edgefl.models.neurons.parameter_axes import parameter_axes
 
 
 def result_axes(graph: Graph) -> dict[str, Axis | None]:
@@ -55,6 +60,7 @@ def axes_and_groups(graph: Graph) -> tuple[dict[str, Axis | None], dict[str, int
     """Return the axes that `result_axes` gives, and the number of neurons of every group in node order."""
     groups = JoinedGroups()
     axes = _follow_axes(planar(graph), groups)
+    _join_uses(planar(graph), axes, groups)
     return {name: groups.settled(axis) for name, axis in axes.items()}, groups.sizes()
 
 
@@ -63,8 +69,24 @@ def _follow_axes(graph: Graph, groups: JoinedGroups) -> dict[str, Axis | None]:
     axes: dict[str, Axis | None] = {INPUT: None}
     for node in graph.nodes:
         axes[node.name] = _result_axis(node, axes, graph.shapes, groups)
-    groups.free(axes[graph.nodes[-1].name])
+    for name in (graph.nodes[-1].name, *(each.result for each in graph.auxiliary)):
+        groups.free(axes[name])
     return axes
+
+
+def _join_uses(graph: Graph, axes: Mapping[str, Axis | None], groups: JoinedGroups) -> None:
+    """Join the groups along the rows, and along the columns, of all uses of each shared parameter.
+
+    The groups along computed parameters and their sources become always active.
+    """
+    whole = graph.roots.keys() | {root for roots in graph.roots.values() for root in roots}
+    for name, uses in parameter_uses(graph.nodes).items():
+        found = [parameter_axes(use.node.op, use.node, use.part, axes) for use in uses]
+        for axis in (axis for axes_of_use in found for axis in axes_of_use if name in whole):
+            groups.free(axis)
+        for rows, cols in found[1:]:
+            groups.join(found[0][0], rows)
+            groups.join(found[0][1], cols)
 
 
 def _result_axis(

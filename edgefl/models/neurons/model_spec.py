@@ -15,24 +15,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from edgefl.models.graph import Graph, Node
+from edgefl.models.graph import Graph
 from edgefl.models.graph.json import dumps
-from edgefl.models.graph.operations import (
-    Conv2d,
-    ConvTranspose2d,
-    Embedding,
-    Kind,
-    Linear,
-    Operation,
-    PReLU,
-    Recurrent,
-    SelfAttention,
-    Shape,
-    WithParameter,
-)
+from edgefl.models.graph.operations import Kind, Linear, Shape
+from edgefl.models.graph.parameter_sources import parameter_infos
 from edgefl.models.graph.planar import planar
+from edgefl.models.graph.shared_parameters import parameter_uses
 from edgefl.models.neurons.axes import Axis, AxisSpec, JoinedAxis, groups_of, parts_of
 from edgefl.models.neurons.group_inference import axes_and_groups, result_axes
+from edgefl.models.neurons.parameter_axes import input_axis, parameter_axes
 
 __all__ = [
     "Axis",
@@ -72,8 +63,10 @@ class ModelSpec:
 
     params       specifications of the parameters by full name, in node order
     groups       number of neurons of each group, in node order
-    head         parameters of the last Linear layer and of the nodes after it, or empty if there is no Linear layer
-    inputs       by weight that multiplies all inputs of its layer, the axis along which these inputs lie
+    head         parameters of the last Linear layer and of the nodes after it. It is empty if there is no Linear
+                 layer, or if an earlier node shares one of these parameters
+    inputs       by weight that multiplies all inputs of its layers, the axis along which these inputs lie
+    computed     parameters from which each computed parameter of the graph follows
     fingerprint  16 bytes, equal for two graphs if and only if their canonical JSON is equal
     """
 
@@ -82,6 +75,7 @@ class ModelSpec:
     fingerprint: bytes
     head: tuple[str, ...] = ()
     inputs: Mapping[str, int] = field(default_factory=dict)
+    computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def body(self) -> tuple[str, ...]:
@@ -121,66 +115,27 @@ class ModelSpec:
 def _spec(graph: Graph) -> ModelSpec:
     settled, groups = axes_and_groups(graph)
     planes, infos = {node.name: node.op for node in planar(graph).nodes}, graph.parameters()
-    params = {
-        full: ParamSpec(*infos[full], *_param_axes(planes[node.name], node, name, settled))
-        for node in graph.nodes
-        for name in node.op.parameters()
-        for full in (node.full_name(name),)
+    uses = parameter_uses(graph.nodes)
+    along = {
+        full: parameter_axes(planes[use.node.name], use.node, use.part, settled)
+        for full, (use, *_) in uses.items()
+        if full in infos
     }
-    axis = {
-        node.full_name(name): axis
-        for node in graph.nodes
-        for name in node.op.parameters()
-        if (axis := _input_axis(planes[node.name], name)) is not None
-    }
-    return ModelSpec(params, groups, _fingerprint(graph, params), _head(graph), axis)
+    params = {full: ParamSpec(*info, *along.get(full, (None, None))) for full, info in infos.items()}
+    axes = {full: {input_axis(planes[use.node.name], use.part) for use in each} for full, each in uses.items()}
+    direct = infos.keys() - {root for roots in graph.roots.values() for root in roots}
+    axis = {full: found for full, (found, *more) in axes.items() if found is not None and not more and full in direct}
+    return ModelSpec(params, groups, _fingerprint(graph, params), _head(graph), axis, graph.roots)
 
 
 def _head(graph: Graph) -> tuple[str, ...]:
-    at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=len(graph.nodes))
-    return tuple(node.full_name(name) for node in graph.nodes[at:] for name in node.op.parameters())
+    """Return the parameters of the last Linear layer and of the nodes after it.
 
-
-def _param_axes(
-    op: Operation, node: Node, name: str, axes: Mapping[str, Axis | None]
-) -> tuple[Axis | None, Axis | None]:
-    """Return the axes (rows, cols) of a parameter. op is the node's operation on planes."""
-    own, source = axes[node.name], axes[node.inputs[0]]
-    if isinstance(op, ConvTranspose2d) and name == "weight":
-        return source, own if op.groups == 1 else None
-    if isinstance(op, Embedding):
-        return None, own
-    if isinstance(op, WithParameter) and op.channels_last and len(op.shape) > 1:
-        return None, own
-    if isinstance(op, PReLU) and op.num_parameters == 1:
-        return None, None
-    if isinstance(op, Recurrent | SelfAttention):
-        cols = {op.main: source, "weight_hh_l0": own}
-        return _below_each_other(op, own), cols.get(name)
-    reads_all_inputs = isinstance(op, Linear) or (isinstance(op, Conv2d) and op.groups == 1)
-    return own, source if name == "weight" and reads_all_inputs else None
-
-
-def _input_axis(op: Operation, name: str) -> int | None:
-    """Return the axis of a parameter whose indices are the inputs that it multiplies. op is on planes.
-
-    It is None if the parameter multiplies no inputs, or only the inputs of a group of channels.
+    The result is empty if an earlier node shares one of these parameters, because the body has the parameter as well.
     """
-    if isinstance(op, Recurrent | SelfAttention):
-        return 1 if name in (op.main, "weight_hh_l0") else None
-    if isinstance(op, ConvTranspose2d | Conv2d) and op.groups > 1:
-        return None
-    if name != "weight" or not isinstance(op, Linear | Conv2d | ConvTranspose2d):
-        return None
-    return 0 if isinstance(op, ConvTranspose2d) else 1
-
-
-def _below_each_other(op: Recurrent | SelfAttention, own: Axis | None) -> Axis | None:
-    """Return the axis of rows of all gates, or of queries, keys and values. Each part has the axis of the result."""
-    if not isinstance(own, AxisSpec):
-        return None
-    gates, size = (op.gates, op.hidden_size) if isinstance(op, Recurrent) else (3, op.features)
-    return JoinedAxis(((own, size),) * gates)
+    at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=len(graph.nodes))
+    body, head = (parameter_infos(nodes, graph.computed) for nodes in (graph.nodes[:at], graph.nodes[at:]))
+    return () if body.keys() & head.keys() else tuple(head)
 
 
 def _fingerprint(graph: Graph, params: Mapping[str, ParamSpec]) -> bytes:

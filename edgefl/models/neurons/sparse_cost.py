@@ -31,7 +31,7 @@ def flops(graph: Graph, shares: Mapping[str, float], examples: int) -> float:
     shares  share by parameter. A parameter that is not listed is whole
     """
     macs = (
-        shares.get(f"{node.name}.{weight}", 1.0) * count
+        shares.get(node.full_name(weight), 1.0) * count
         for node in graph.nodes
         for weight, count in node.op.macs_by_weight(graph.shapes[node.name]).items()
     )

@@ -4,9 +4,9 @@ The module does no I/O and has no clock and no randomness. deployment/device/dev
 move the bytes. Both sides use one table of states. The separation of grammar and I/O follows python-hyper/h11.
 
 The table says in words: A device greets, the two sides prove their keys to each other, and the server welcomes or
-refuses the device. A device that does not hold the initial model asks for it once, and nothing else is said until it
-has all of it. From then on messages of both sides may cross. Either side may refuse at any time, which closes the
-connection.
+refuses the device. A device that does not hold the initial model asks for it once, or for the parts that it lacks. No
+other message is sent until it has all of the model. From then on messages of both sides may cross. Either side may
+refuse at any time, which closes the connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from edgefl.protocol.wire.messages import (
     Hello,
     Message,
     ModelChunk,
+    ModelParts,
     ModelRequest,
+    PartialModelRequest,
     Refused,
     ThroughputReport,
     Train,
@@ -45,8 +47,10 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("greeting", "device", Hello): "challenging",
     ("challenging", "server", Challenge): "proving",
     ("proving", "device", Enrol): "deciding",
+    ("deciding", "server", ModelParts): "deciding",
     ("deciding", "server", Welcome): "welcomed",  # "ready" if the device holds the model
     ("welcomed", "device", ModelRequest): "loading",
+    ("welcomed", "device", PartialModelRequest): "loading",  # "ready" if nothing is left to send
     ("welcomed", "server", Finished): "finished",
     ("loading", "server", ModelChunk): "loading",  # "ready" after the last byte
     ("loading", "server", Finished): "finished",
@@ -57,7 +61,8 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("ready", "device", Trained): "ready",
     ("ready", "device", Evaluated): "ready",
     ("ready", "device", ThroughputReport): "ready",
-    ("finished", "device", ModelRequest): "finished",  # these four were sent before the device knew of the end
+    ("finished", "device", ModelRequest): "finished",  # these five were sent before the device knew of the end
+    ("finished", "device", PartialModelRequest): "finished",
     ("finished", "device", Trained): "finished",
     ("finished", "device", Evaluated): "finished",
     ("finished", "device", ThroughputReport): "finished",

@@ -18,6 +18,8 @@ from edgefl.protocol.wire.peer_text import PeerText, of_peer, whole
 
 PROTOCOL = 4
 CHUNK_BYTES = 1 << 15  # bytes of the initial model in one message
+MOST_PARTS = 1000  # parts of the initial model in one message, so that it fits into the first frames
+PARTS = b"parts"  # Enrol.model of a device that has no model and can take the model in parts
 LONGEST_TEXT = 1000  # characters of a reason
 LONGEST_LOSS = 1 << 15  # characters of a loss, which may have a weight for each class
 
@@ -71,7 +73,7 @@ class Enrol(Message, frozen=True):
     """The device's proof that it knows its key or secret, and what it can do and holds.
 
     capacity  largest share of active neurons that it is willing to train. The server keeps the first value
-    model     digest of the initial model that it already holds, or empty
+    model     digest of the initial model that it already holds, or PARTS if it can take the model in parts, or empty
     pending   round of a reply that was not acknowledged, 0 if there is no such reply
     secret    32 random bytes, if the device enrols in a run without keys, which it proves from then on. Empty otherwise
     round     last round that was acknowledged and counts, 0 if there is no such round. The device holds the state after
@@ -125,6 +127,34 @@ class ModelChunk(Message, frozen=True):
 
     offset: Count
     data: Annotated[bytes, Meta(min_length=1, max_length=CHUNK_BYTES)]
+
+
+class ModelPart(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Bytes of the initial model that a device may hold from an earlier run: the values of one frozen parameter.
+
+    offset, size  first byte in the packed model (wire/model_message.py), and number of bytes
+    digest        SHA-256 of the bytes
+    """
+
+    offset: Count
+    size: Annotated[int, Meta(ge=1, lt=1 << 53)]
+    digest: Digest
+
+
+class ModelParts(Message, frozen=True):
+    """The server's list of parts before Welcome, in the order of their offsets, for a device that has said PARTS."""
+
+    parts: Annotated[list[ModelPart], Meta(min_length=1, max_length=MOST_PARTS)]
+
+
+class PartialModelRequest(Message, frozen=True):
+    """The device's request for the initial model from the byte `offset` on, without parts that it holds.
+
+    held  bitmap over the server's list of parts, 1 for each part that is not to be sent
+    """
+
+    offset: Count
+    held: Annotated[bytes, Meta(min_length=1, max_length=MOST_PARTS // 8)]
 
 
 class PayloadSpec(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -278,6 +308,8 @@ TYPES: dict[int, type[Message]] = {  # by the type byte of the frame. A number i
     12: Finished,
     13: Refused,
     14: ThroughputReport,
+    15: ModelParts,
+    16: PartialModelRequest,
 }
 NUMBERS = {kind: number for number, kind in TYPES.items()}
 

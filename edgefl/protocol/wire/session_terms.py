@@ -8,8 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Message, ModelChunk, ModelRequest, Welcome
+from edgefl.protocol.wire.messages import (
+    PARTS,
+    PROTOCOL,
+    Challenge,
+    Enrol,
+    Hello,
+    Message,
+    ModelChunk,
+    ModelParts,
+    ModelRequest,
+    PartialModelRequest,
+    Welcome,
+)
 from edgefl.protocol.wire.model_message import LARGEST_MODEL
+from edgefl.protocol.wire.model_parts import held_ranges, is_bitmap_of, missing_from
 
 
 class Agreement:
@@ -24,7 +37,8 @@ class Agreement:
         self._client: int | None = None
         self._held = b""  # digest of the model that the device holds
         self._model_bytes = 0
-        self._next_byte = 0  # offset in the model of the download's next byte
+        self._parts = ModelParts([])  # parts that the device may hold
+        self._missing: list[tuple[int, int]] = []  # first byte and end of each range that is still to be sent
 
     def add(self, message: Message) -> str | None:
         """Take a message in, unless it contradicts earlier messages. Return what is wrong with it, or None."""
@@ -51,24 +65,50 @@ class Agreement:
             return f"client={message.client}; expected {self._client}"
         if not 0 < message.model_bytes <= LARGEST_MODEL:
             return f"model_bytes={message.model_bytes}; expected 1 to {LARGEST_MODEL}"
-        self._model_bytes = message.model_bytes
+        listed = max((part.offset + part.size for part in self._parts.parts), default=0)
+        if listed > message.model_bytes:
+            return f"model_bytes={message.model_bytes}; expected at least {listed}, the end of the listed parts"
+        self._model_bytes, self._missing = message.model_bytes, [(0, message.model_bytes)]
         self.has_model = message.model_digest == self._held
         return None
 
     def _model_request(self, message: ModelRequest) -> str | None:
         if message.offset >= self._model_bytes:
             return f"offset={message.offset}; expected less than the {self._model_bytes} bytes of the model"
-        self._next_byte = message.offset
+        self._missing = [(message.offset, self._model_bytes)]
+        return None
+
+    def _model_parts(self, message: ModelParts) -> str | None:
+        if self._held != PARTS or self._parts.parts:
+            return f"{len(message.parts)} parts; expected one list, for a device that can take the model in parts"
+        ends = [0, *(part.offset + part.size for part in message.parts)]
+        if any(part.offset < end for part, end in zip(message.parts, ends, strict=False)):
+            return f"{len(message.parts)} parts out of order; expected ascending offsets without overlaps"
+        self._parts = message
+        return None
+
+    def _partial_request(self, message: PartialModelRequest) -> str | None:
+        if not is_bitmap_of(message.held, len(self._parts.parts)):
+            return f"held of {len(message.held)} bytes; expected a bitmap of the {len(self._parts.parts)} listed parts"
+        if wrong := self._model_request(ModelRequest(message.offset)):
+            return wrong
+        held = held_ranges(self._parts.parts, message.held)
+        self._missing = missing_from(message.offset, self._model_bytes, held)
+        self.has_model = not self._missing
         return None
 
     def _model_chunk(self, message: ModelChunk) -> str | None:
-        if message.offset != self._next_byte:
-            return f"offset={message.offset}; expected {self._next_byte}"
-        end = message.offset + len(message.data)
-        if end > self._model_bytes:
-            return f"bytes of the model up to {end}; expected at most {self._model_bytes}, the size of the model"
-        self._next_byte = end
-        self.has_model = end == self._model_bytes
+        start, limit = self._missing[0] if self._missing else (self._model_bytes, self._model_bytes)
+        if message.offset != start:
+            return f"offset={message.offset}; expected {start}"
+        end = start + len(message.data)
+        if end > limit:
+            what = (
+                "the size of the model" if limit == self._model_bytes else "where a part begins that the device holds"
+            )
+            return f"bytes of the model up to {end}; expected at most {limit}, {what}"
+        self._missing = self._missing[1:] if end == limit else [(end, limit), *self._missing[1:]]
+        self.has_model = not self._missing
         return None
 
 
@@ -78,5 +118,7 @@ _RULES: dict[type[Message], Callable[[Agreement, Any], str | None]] = {
     Enrol: Agreement._enrol,
     Welcome: Agreement._welcome,
     ModelRequest: Agreement._model_request,
+    ModelParts: Agreement._model_parts,
+    PartialModelRequest: Agreement._partial_request,
     ModelChunk: Agreement._model_chunk,
 }

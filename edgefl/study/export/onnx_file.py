@@ -37,7 +37,7 @@ class Writer:
     def __init__(self, model: Model) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.values: dict[str, np.ndarray] = {}
-        self._model = model
+        self._model, self._values = model, {**model.params, **model.graph.computed_values(model.params)}
         self._results = {INPUT: INPUT}  # name of a result in the model's graph -> its name in the ONNX graph
         self._at = model.graph.nodes[0]
         self._count = 0
@@ -65,14 +65,19 @@ class Writer:
         return [self.parameter(name) for name in self._at.op.parameters()]
 
     def parameter(self, name: str, shape: Sequence[int] | None = None) -> str:
-        """Return the name of a parameter of the present node, which is stored in its own shape or in another shape."""
+        """Return the name of a parameter of the present node, which is stored in its own shape or in another shape.
+
+        A shared parameter is stored once. A Reshape node gives it another shape where a node needs one.
+        """
         full, value = self._at.full_name(name), self.value(name)
-        self.values[full] = value if shape is None else value.reshape(shape)
-        return full
+        value = value if shape is None else value.reshape(shape)
+        if self.values.setdefault(full, value).shape == value.shape:
+            return full
+        return self.node("Reshape", full, self.constant(f"{name}.shape", value.shape))
 
     def value(self, name: str) -> np.ndarray:
-        """Return a parameter of the present node as an array."""
-        return np.ascontiguousarray(self._model.params[self._at.full_name(name)])
+        """Return a parameter of the present node as an array. A computed parameter is stored as its value."""
+        return np.ascontiguousarray(self._values[self._at.full_name(name)])
 
     def constant(self, name: str, value: Any) -> str:
         """Store numbers that are not a parameter, integers as int64 and others as float32, and return their name."""

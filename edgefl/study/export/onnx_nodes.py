@@ -17,6 +17,7 @@ import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model
+from edgefl.models.graph.cuts import before
 from edgefl.models.graph.model_files import class_metadata
 from edgefl.models.graph.operations import (
     ELU,
@@ -46,6 +47,7 @@ from edgefl.models.graph.operations import (
     GroupNorm,
     Hardsigmoid,
     Hardswish,
+    InputPart,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -87,7 +89,7 @@ def to_onnx(model: Model, classes: Sequence[int] | None = None, class_names: Seq
     """
     model.graph.check(model.params)
     writer = Writer(model)
-    for node in model.graph.nodes:
+    for node in before(model.graph, model.graph.nodes[-1].name):
         if type(node.op) not in NODES:
             raise GraphError(f"node {node.name!r}: edgefl does not write {node.op.title} to ONNX")
         writer.add(node, NODES[type(node.op)])
@@ -279,6 +281,12 @@ def _slice(op: Slice, inputs: list[str], to: Writer) -> str:
     return to.node("Slice", *inputs, *ends, to.constant("axes", [2]))
 
 
+def _part(op: InputPart, inputs: list[str], to: Writer) -> str:
+    ends = to.constant("starts", [op.start]), to.constant("ends", [op.stop])
+    part = to.node("Slice", *inputs, *ends, to.constant("axes", [1]))
+    return to.node("Reshape", part, to.constant("shape", [0, *op.shape]))
+
+
 def _embedding(op: Embedding, inputs: list[str], to: Writer) -> str:
     rows = to.node("Gather", to.parameter("weight"), to.node("Cast", *inputs, to=INT64))
     return to.node("Transpose", rows, perm=[0, 2, 1])
@@ -326,6 +334,7 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     MulParameter: _with_parameter,
     Reshape: _reshape,
     Permute: _permute,
+    InputPart: _part,
     Slice: _slice,
     Add: lambda op, inputs, to: to.node("Add", *inputs),
     Mul: lambda op, inputs, to: to.node("Mul", *inputs),

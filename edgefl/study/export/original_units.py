@@ -35,7 +35,7 @@ def in_original_units(model: Model, scales: Standardisation) -> Model:
         nodes.append(last)
         mean = np.asarray(scales.target_mean)
         params |= _fixed(LAST, last.op, np.zeros(len(mean)), np.asarray(scales.target_spread), mean)
-    whole = Graph(graph.input_shape, tuple(nodes))
+    whole = Graph(graph.input_shape, tuple(nodes), computed=graph.computed, auxiliary=graph.auxiliary)
     return Model(whole, {name: params[name] for name in whole.parameters()})
 
 

@@ -35,6 +35,7 @@ from edgefl.methods.task import MODEL, State
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.heads import with_classes
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.trained_part import with_trained
 from edgefl.server import run_history
 from edgefl.study.export.original_units import in_original_units
 from edgefl.study.simulation.committed_rounds import read_committed
@@ -140,7 +141,8 @@ def _of_simulation(source: ModelSource) -> ExportedModel:
         return _of_all(source, experiment, name, found.state, found.round)
     if algorithm.keeps_model and found.kept is not None and found.kept.params:
         graph = _graph(source, experiment, found.kept.params)
-        client_state = _client_state(client, experiment.seed, graph, found.kept, {})
+        base = _base(source, experiment, graph, found.state)
+        client_state = _client_state(client, experiment.seed, graph, found.kept, base)
         return _of_one(name, algorithm, graph, client_state, found.state.arrays, found.round)
     federation = _federation(source, experiment)
     initial = federation.initial()
@@ -168,9 +170,16 @@ def _graph(source: ModelSource, experiment: Experiment, params: Mapping[str, np.
     """
     model = model_of_run(source.path, experiment.model)
     if model is not None:
-        return model.graph
+        return with_trained(model.graph, experiment.train)
     known = built_in(experiment, len(params[HEAD_BIAS])) if HEAD_BIAS in params else None
     return _federation(source, experiment).graph if known is None else known
+
+
+def _base(source: ModelSource, experiment: Experiment, graph: Graph, state: State) -> Params:
+    """Return values of the frozen parameters, which no client keeps. They are empty if no parameter is frozen."""
+    if not ModelSpec.of(graph).frozen:
+        return {}
+    return state.arrays[MODEL] if MODEL in state.arrays else _federation(source, experiment).initial()
 
 
 def _federation(source: ModelSource, experiment: Experiment) -> Federation:
@@ -226,8 +235,9 @@ def _method(experiment: Experiment, source: ModelSource) -> str:
 
 
 def _client_state(client: int, seed: int, graph: Graph, kept: StoredClientState, otherwise: Params) -> ClientState:
-    """Return the client with what it keeps and without samples. If it keeps no model, its model is `otherwise`."""
-    params = {name: np.asarray((kept.params or otherwise)[name], np.float32) for name in graph.parameters()}
+    """Return the client with what it keeps and without samples. Parameters that it does not keep are `otherwise`."""
+    held = {**otherwise, **kept.params}
+    params = {name: np.asarray(held[name], np.float32) for name in graph.parameters()}
     nothing, nobody = (
         np.zeros(0, np.int32),
         Samples(np.zeros((0, *graph.input_shape), np.float32), np.zeros(0, np.int32)),

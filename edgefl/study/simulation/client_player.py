@@ -147,13 +147,8 @@ class TrainingJob:
             answer = read_answer(up, plan, spec, declared)
             has_kept = algorithm.keeps_state and (answer.reply is not None or self.late)
             if has_kept:
-                keep(
-                    StoredClientState(
-                        client_state.learner.read() if algorithm.keeps_model else {},
-                        client_state.private,
-                        client_state.arrays,
-                    )
-                )
+                own = client_state.learner.read(spec.exchanged) if algorithm.keeps_model else {}
+                keep(StoredClientState(own, client_state.private, client_state.arrays))
         record = ClientRound.answered(plan, down, up, answer)
         if self.late:
             return Outcome(None, replace(record, status="late"), has_kept)

@@ -4,6 +4,7 @@ run in round_loop.py.
     RUN/run.json                       the experiment: what is run, on which data, from which seed
     RUN/<method>/commit.json           the last committed round, and digests. This file alone decides what counts
     RUN/<method>/server/000010.safetensors          the server's arrays after round 10
+    RUN/<method>/server/base.safetensors            the frozen parameters of these arrays, if there are any
     RUN/<method>/clients/0007/000004.safetensors    what client 7 keeps after round 4, private values as JSON metadata
     RUN/<method>/metrics.jsonl         one line per round
     RUN/<method>/lock                  held by the process that runs it, so that a second one is refused
@@ -27,7 +28,7 @@ import safetensors.numpy
 
 from edgefl.errors import RunError
 from edgefl.methods.rounds import state_file
-from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.rounds.state_file import BASE, StateFiles, StoredClientState
 from edgefl.methods.task import State
 from edgefl.system.durable_files import (
     check_sha256,
@@ -65,6 +66,7 @@ class Journal:
     methods.
 
     committed  the last commit, whose round is -1 before the first commit
+    states     contents of the files of the server's arrays
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,6 +86,7 @@ class Journal:
         except BaseException:
             self._lock.close()
             raise
+        self.states = StateFiles(path / "server")
         self._metrics = open(path / METRICS, "ab")  # noqa: SIM115 (closed by close)
 
     def close(self) -> None:
@@ -155,7 +158,7 @@ class Journal:
 
     def _save_state(self, round: int, state: State) -> None:
         file = self._server_file(round)
-        self._write(file, state_file.pack(state))
+        self._write(file, self.states.pack(state))
         sync(file)
 
     def _write(self, file: Path, content: bytes) -> None:
@@ -192,7 +195,7 @@ class Journal:
             if file not in keep:
                 file.unlink()
         for file in (self.path / "server").glob("*"):
-            if file != self._server_file(self.committed.round):
+            if file not in (self._server_file(self.committed.round), self.path / "server" / BASE):
                 file.unlink()
         metrics = self.path / METRICS
         if metrics.exists() and metrics.stat().st_size > self.committed.metrics_bytes:

@@ -13,6 +13,7 @@ from edgefl.deployment.device.device_protocol import Device
 from edgefl.protocol.wire import handshake
 from edgefl.protocol.wire.connection import Connection
 from edgefl.protocol.wire.messages import (
+    PARTS,
     Challenge,
     Enrol,
     Evaluate,
@@ -20,7 +21,10 @@ from edgefl.protocol.wire.messages import (
     Finished,
     Hello,
     Message,
+    ModelPart,
+    ModelParts,
     ModelRequest,
+    PartialModelRequest,
     Refused,
     Train,
     Trained,
@@ -28,6 +32,7 @@ from edgefl.protocol.wire.messages import (
     Welcome,
 )
 from edgefl.protocol.wire.model_message import chunks
+from edgefl.protocol.wire.model_parts import chunks_of, held_ranges, missing_from
 
 RUN = "run-of-the-test"
 NONCE = bytes(32)
@@ -37,6 +42,7 @@ NONCE = bytes(32)
 class ScriptedServer:
     """Asks its device for the rounds of a script, one after the other, then for an evaluation, then it has finished.
 
+    parts     parts of the model that it lists for a device that takes parts
     outcomes  what it makes of the reply to a round, where that is not "accepted"
     replies   what has been judged, by round: what a real server has stored
     """
@@ -48,6 +54,7 @@ class ScriptedServer:
     key: bytes | None = None  # None in a run without keys
     secret: bytes | None = None  # with which its device has enrolled there
     run: str = RUN
+    parts: list[ModelPart] = field(default_factory=list)
     outcomes: Mapping[int, str] = field(default_factory=dict)
     replies: dict[int, Trained] = field(default_factory=dict)
     scores: list[Evaluated] = field(default_factory=list)
@@ -73,11 +80,17 @@ class ScriptedServer:
                 handshake.check(expected, message.proof, "the device")
                 self.secret = message.secret or self.secret
                 self._pending = message.pending
+                if self.parts and message.model == PARTS:
+                    yield ModelParts(self.parts)
                 yield self.welcome
                 if self._connection.state == "ready":
                     yield from self._next()
             case ModelRequest():
                 yield from chunks(self.model, message.offset)
+                yield from self._next()
+            case PartialModelRequest():
+                missing = missing_from(message.offset, len(self.model), held_ranges(self.parts, message.held))
+                yield from chunks_of(self.model, missing)
                 yield from self._next()
             case Trained():
                 first = self.replies.setdefault(message.round, message)

@@ -114,7 +114,7 @@ def test_max_seconds_bounds_the_time_of_spoilt_downloads(server: ScriptedServer,
     server.model = server.model[:-1] + bytes([server.model[-1] ^ 1])
     device = make(profile=DeviceProfile(None, None, 1.0, 1 << 20, None, 5.0))
     now = 100.0
-    device._world = device._world._replace(clock=lambda: now)
+    device._download._world = device._world._replace(clock=lambda: now)
     with pytest.raises(SpoiltError):
         spoilt(device, server)
     now = 106.0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgefl.kernels import reference
-from edgefl.kernels.cuda.batched_calls import SEVERAL
+from edgefl.kernels.cuda.structs import calls_at_once
 
 from .conftest import Seen
 
@@ -34,7 +34,7 @@ def run(cuda: Any, calls: Calls) -> None:
 
 
 def test_as_many_updates_as_a_launch_takes(cuda: Any, seen: Seen) -> None:
-    weights, grads = blocks(SEVERAL + 3), blocks(SEVERAL + 3)[::-1]
+    weights, grads = blocks(calls_at_once("sgd") + 3), blocks(calls_at_once("sgd") + 3)[::-1]
     wanted = [w - HYPER[0] * grad for w, grad in zip(weights, grads, strict=True)]
     run(cuda, [sgd(*each) for each in zip(weights, grads, strict=True)])
     assert seen.calls.count("cuLaunchKernel sgd") == 2

@@ -105,7 +105,7 @@ def test_small_layers_are_one_launch_and_large_ones_fill_the_device() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 641, 1000, 65536, 65537, 2**30 + 1, LAST])
 def test_a_product_divides(size: int) -> None:
-    multiplier, shift = divisor(size)
+    multiplier, shift = divisor(size).values
     multiples = [k * size for k in (1, 2, 3, LAST // size) if k * size <= LAST]
     for number in (0, 1, LAST - 1, LAST, *multiples, *(multiple - 1 for multiple in multiples)):
         assert number * multiplier >> shift == number // size

@@ -4,13 +4,13 @@
 
 // y = x with each block's values the other way round, twice. Without a barrier (bit 0: after writing, bit 1: before writing
 // again) it is wrong.
-struct MirrorArgs {
+struct mirror_args {
     const float* x;
     float* y;
     Size barriers;
 };
 
-EFL_KERNEL(mirror, 64, MirrorArgs) {
+EFL_KERNEL(mirror, 64) {
     EFL_SHARED float shared[64];
     const int thread = int(threadIdx.x), threads = int(blockDim.x);
     for (int turn = 0; turn < 2; ++turn) {
@@ -22,21 +22,21 @@ EFL_KERNEL(mirror, 64, MirrorArgs) {
     }
 }
 
-struct UnevenArgs {
+struct uneven_args {
     Size first, second;  // threads that come to one barrier, and those that come to another
 };
 
-EFL_KERNEL(uneven, 64, UnevenArgs) {
+EFL_KERNEL(uneven, 64) {
     if (int(threadIdx.x) < a.first) barrier();
     if (int(threadIdx.x) < a.second) barrier();
 }
 
 // What shared memory holds when a block begins.
-struct LeftArgs {
+struct left_over_args {
     float* y;
 };
 
-EFL_KERNEL(left_over, 1, LeftArgs) {
+EFL_KERNEL(left_over, 1) {
     EFL_SHARED float shared[3];
     for (int i = 0; i < 3; ++i) {
         a.y[blockIdx.x * 3 + i] = shared[i];
@@ -45,24 +45,24 @@ EFL_KERNEL(left_over, 1, LeftArgs) {
 }
 
 // A one for each thread of each block, in the order of blocks and threads along x, y and z.
-struct CountArgs {
+struct count_threads_args {
     float* y;
 };
 
-EFL_KERNEL(count_threads, 64, CountArgs) {
+EFL_KERNEL(count_threads, 64) {
     const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     a.y[block * blockDim.x + threadIdx.x] += 1;
 }
 
 // y [threads / 32, 16, 8] = x [threads / 32, 16, 8] z [8, 8] by one product of each warp, of its first `lanes` threads;
 // then `left` is another's place in shared memory.
-struct ProductArgs {
+struct product_of_warps_args {
     const float *x, *z;
     float *y, *left;
     Size lanes;
 };
 
-EFL_KERNEL(product_of_warps, 64, ProductArgs) {
+EFL_KERNEL(product_of_warps, 64) {
     EFL_SHARED float shared[64];
     const int thread = int(threadIdx.x), warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
     const float* const x = a.x + warp * 16 * 8;
@@ -79,41 +79,41 @@ EFL_KERNEL(product_of_warps, 64, ProductArgs) {
     }
 }
 
-struct NothingArgs {
+struct nothing_args {
     Size unused;
 };
 
-EFL_KERNEL(nothing, 2, NothingArgs) {}
+EFL_KERNEL(nothing, 2) {}
 
 // ---- what the watch sees (test_watch.py) -----------------------------------------------------------------------------
 
 // Block i stores to y[i / blocks_of_place], and loads y[i / blocks_of_place + shift] where shift is not 0.
-struct PlacesArgs {
+struct store_places_args {
     float* y;
     Size blocks_of_place, shift;
 };
 
-EFL_KERNEL(store_places, 1, PlacesArgs) {
+EFL_KERNEL(store_places, 1) {
     float* const mine = a.y + blockIdx.x / a.blocks_of_place;
     const float other = a.shift ? mine[a.shift] : 0.0f;
     *mine = other + 1;
 }
 
 // Each thread stores a byte of its own.
-struct BytesArgs {
+struct store_bytes_args {
     Byte* y;
 };
 
-EFL_KERNEL(store_bytes, 64, BytesArgs) { a.y[threadIdx.x] = Byte(threadIdx.x); }
+EFL_KERNEL(store_bytes, 64) { a.y[threadIdx.x] = Byte(threadIdx.x); }
 
 // A warp loads floats that are so far apart, through shared memory where they are as far apart.
-struct ApartArgs {
+struct load_apart_args {
     const float* x;
     float* y;
     Size apart;
 };
 
-EFL_KERNEL(load_apart, 32, ApartArgs) {
+EFL_KERNEL(load_apart, 32) {
     EFL_SHARED float shared[32 * 32];
     const int at = int(threadIdx.x * a.apart);
     shared[at] = a.x[at];
@@ -122,12 +122,12 @@ EFL_KERNEL(load_apart, 32, ApartArgs) {
 }
 
 // A warp loads fours of shared memory.
-struct FoursArgs {
+struct load_fours_args {
     const int* fours;  // which, of each thread
     float* y;
 };
 
-EFL_KERNEL(load_fours, 32, FoursArgs) {
+EFL_KERNEL(load_fours, 32) {
     alignas(16) EFL_SHARED float shared[32 * 4];
     float four[4];
     for (int i = 0; i < 4; ++i) shared[i * 32 + threadIdx.x] = 1;

@@ -132,10 +132,7 @@ def test_model_above_the_limit_is_refused(tmp_path, model) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "m.onnx",
-            "edgefl writes ONNX and does not read it: export the run to a .safetensors file, or write the model",
-        ),
+        ("m.onnx", "an ONNX file is converted first: `edgefl convert FILE.onnx -o FILE.safetensors`"),
         ("m.PT", "let FACTORY load the weights into its module, and `edgefl convert MODULE:FACTORY"),
         ("m.pth", "let FACTORY load the weights into its module"),
         ("m.tflite", "edgefl does not read TFLite"),

@@ -12,6 +12,7 @@ from edgefl.protocol.wire import frames, messages, model_message
 from edgefl.protocol.wire.connection import Connection
 from edgefl.protocol.wire.handshake import Role, proof
 from edgefl.protocol.wire.messages import (
+    PARTS,
     PROTOCOL,
     Challenge,
     Enrol,
@@ -22,7 +23,10 @@ from edgefl.protocol.wire.messages import (
     MeasuredThroughput,
     Message,
     ModelChunk,
+    ModelPart,
+    ModelParts,
     ModelRequest,
+    PartialModelRequest,
     Refused,
     Scores,
     ThroughputReport,
@@ -44,7 +48,9 @@ PROOFS: dict[Role, bytes] = {
 
 HELLO = Hello(PROTOCOL, RUN, CLIENT, DEVICE_NONCE, "edgefl 0.1.0")
 CHALLENGE = Challenge(RUN, SERVER_NONCE, PROOFS["server"])
-ENROL = Enrol(PROOFS["device"], 0.6, b"", 0, b"", 0, bytes(16), b"", [70, 8, 33])
+ENROL = Enrol(PROOFS["device"], 0.6, PARTS, 0, b"", 0, bytes(16), b"", [70, 8, 33])
+LISTED = [ModelPart(len(MODEL) - 12, 12, model_message.digest(MODEL[-12:]))]  # out.bias
+MODEL_PARTS = ModelParts(LISTED)
 WELCOME = Welcome(
     CLIENT,
     8,
@@ -71,6 +77,7 @@ CONVERSATION: list[Step] = [
     ("device", HELLO),
     ("server", CHALLENGE),
     ("device", ENROL),
+    ("server", MODEL_PARTS),
     ("server", WELCOME),
     ("device", ModelRequest(0)),
     *(("server", chunk) for chunk in CHUNKS),
@@ -88,13 +95,16 @@ UP_TO = {  # a state -> the steps that lead to it
     "challenging": 1,
     "proving": 2,
     "deciding": 3,
-    "welcomed": 4,
-    "loading": 5,
-    "ready": 5 + len(CHUNKS),
+    "welcomed": 5,
+    "loading": 6,
+    "ready": 6 + len(CHUNKS),
     "finished": len(CONVERSATION) - 1,
     "closed": len(CONVERSATION),
 }
-EXAMPLES: dict[type[Message], Message] = {type(message): message for _, message in reversed(CONVERSATION)}
+EXAMPLES: dict[type[Message], Message] = {
+    PartialModelRequest: PartialModelRequest(0, b"\x01"),
+    **{type(message): message for _, message in reversed(CONVERSATION)},
+}
 
 
 class Pair:

@@ -51,7 +51,7 @@ def test_both_sides_are_in_the_same_state_after_every_step_of_a_conversation() -
         pair.say(sender, message)
         assert pair.sides["device"].state == pair.sides["server"].state
         states.append(pair.sides["device"].state)
-    opening = ["challenging", "proving", "deciding", "welcomed", "loading", "loading", "loading"]
+    opening = ["challenging", "proving", "deciding", "deciding", "welcomed", "loading", "loading", "loading"]
     assert states == opening + ["ready"] * 7 + ["finished", "closed"]
 
 
@@ -152,9 +152,9 @@ def test_reflected_frame_is_refused() -> None:
         device.receive(device.send(HELLO))
 
 
-@pytest.mark.parametrize("number", [0, 15, 255])
+@pytest.mark.parametrize("number", [0, 17, 255])
 def test_unknown_type_is_refused(number: int) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 14"):
+    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 16"):
         Pair().forge("device", number, b"\x90")
 
 
@@ -210,7 +210,7 @@ def test_frame_above_the_cap_is_neither_sent_nor_received() -> None:
 
 def test_welcome_never_lowers_the_cap() -> None:
     pair = Pair(cap=1 << 20)
-    for sender, message in CONVERSATION[:4]:
+    for sender, message in CONVERSATION[:5]:
         pair.say(sender, message)
     assert {side.cap for side in pair.sides.values()} == {1 << 20}
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from edgefl.protocol.wire.messages import ModelChunk, ModelRequest
+from edgefl.protocol.wire.messages import PARTS, ModelChunk, ModelParts, ModelRequest, PartialModelRequest
 from edgefl.protocol.wire.model_message import LARGEST_MODEL
 
 from .conversation import (
     CHALLENGE,
     CHUNKS,
     CONVERSATION,
+    ENROL,
     HELLO,
+    LISTED,
     MODEL,
+    MODEL_PARTS,
     THIRD,
     WELCOME,
     Pair,
     both_errors,
+    local_error,
     pair_in,
     remote_error,
 )
@@ -37,7 +41,7 @@ def test_server_of_another_run_is_refused() -> None:
 def test_new_device_takes_any_run_and_any_id() -> None:
     pair = Pair()
     pair.say("device", msgspec.structs.replace(HELLO, run="", client=None))
-    for sender, message in CONVERSATION[1:4]:
+    for sender, message in CONVERSATION[1:5]:
         pair.say(sender, message)
     assert pair.sides["device"].state == "welcomed"
 
@@ -85,3 +89,74 @@ def test_chunk_beyond_the_model_is_refused() -> None:
     size = len(MODEL)
     expected = f"ModelChunk with bytes of the model up to {size + 1}; expected at most {size}, the size of the model"
     assert both_errors("loading", "server", ModelChunk(0, MODEL + b"x")) == expected
+
+
+# The model in parts: LISTED has the last 12 bytes.
+
+BEFORE, HELD = len(MODEL) - 12, PartialModelRequest(0, b"\x01")
+
+
+def partial(request: PartialModelRequest) -> Pair:
+    pair = pair_in("welcomed")
+    pair.say("device", request)
+    return pair
+
+
+def test_a_download_ends_where_the_parts_begin_that_the_device_holds() -> None:
+    pair = partial(HELD)
+    pair.say("server", ModelChunk(0, MODEL[:BEFORE]))
+    assert pair.sides["device"].state == pair.sides["server"].state == "ready"
+
+
+def test_a_device_that_holds_the_rest_of_the_model_is_ready_at_once() -> None:
+    for offset in (BEFORE, BEFORE + 5):  # a download that broke off before the part, or within it
+        assert partial(PartialModelRequest(offset, b"\x01")).sides["server"].state == "ready"
+
+
+def test_a_part_that_the_device_lacks_is_sent() -> None:
+    pair = partial(PartialModelRequest(BEFORE, b"\x00"))
+    pair.say("server", ModelChunk(BEFORE, MODEL[BEFORE:]))
+    assert pair.sides["device"].state == "ready"
+
+
+def test_a_chunk_of_a_part_that_the_device_holds_is_refused() -> None:
+    expected = f"ModelChunk with bytes of the model up to {BEFORE + 1}; expected at most {BEFORE}, where a part begins"
+    chunk = ModelChunk(0, MODEL[: BEFORE + 1])
+    assert remote_error(partial(HELD), "server", chunk).startswith(expected)
+    assert local_error(partial(HELD), "server", chunk).startswith(expected)
+
+
+@pytest.mark.parametrize("held", [b"\x02", b"\x01\x00", b"\xff"])
+def test_a_bitmap_of_other_parts_is_refused(held: bytes) -> None:
+    error = both_errors("welcomed", "device", PartialModelRequest(0, held))
+    assert error == f"PartialModelRequest with held of {len(held)} bytes; expected a bitmap of the 1 listed parts"
+
+
+def test_parts_are_for_devices_that_have_said_so() -> None:
+    pair = pair_in("proving")
+    pair.say("device", msgspec.structs.replace(ENROL, model=b""))
+    error = local_error(pair, "server", MODEL_PARTS)
+    assert error == "ModelParts with 1 parts; expected one list, for a device that can take the model in parts"
+    assert remote_error(pair, "server", MODEL_PARTS) == error
+
+
+def test_parts_that_overlap_or_lie_behind_the_model_are_refused() -> None:
+    one = LISTED[0]
+    overlapping = ModelParts([one, msgspec.structs.replace(one, offset=one.offset + 11)])
+    expected = "ModelParts with 2 parts out of order; expected ascending offsets without overlaps"
+    assert both_errors("deciding", "server", overlapping) == expected
+    pair = pair_in("deciding")
+    pair.say("server", ModelParts([msgspec.structs.replace(one, size=13)]))
+    assert local_error(pair, "server", WELCOME).startswith(f"Welcome with model_bytes={len(MODEL)}; expected at least")
+
+
+def test_a_device_of_before_gets_the_whole_model() -> None:
+    """It says that it holds nothing, and a server of before knows no parts."""
+    for said in (b"", PARTS):
+        pair = pair_in("proving")
+        pair.say("device", msgspec.structs.replace(ENROL, model=said))
+        pair.say("server", WELCOME)
+        pair.say("device", ModelRequest(0))
+        for chunk in CHUNKS:
+            pair.say("server", chunk)
+        assert pair.sides["device"].state == "ready"

@@ -44,6 +44,7 @@ from edgefl.models.graph.operations import (
     GroupNorm,
     Hardsigmoid,
     Hardswish,
+    InputPart,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -67,8 +68,10 @@ from edgefl.models.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.study.export.onnx_nodes import NODES, OPSET, to_onnx
+from tests.learning.computed_graphs import COMPUTED
 from tests.learning.graphs import GRAPHS
 from tests.learning.random_graphs import trial
+from tests.learning.shared_graphs import SHARED
 
 WITHIN = 1e-5  # of the largest output
 BATCHES = (1, 7)
@@ -148,6 +151,8 @@ CASES: list[tuple[Operation, Shape]] = [
     *((Permute(axes), PLANES) for axes in permutations(range(3))),
     (FlattenPlaces(), PLANES),
     (Slice(2, 5), SEQUENCE),
+    (InputPart(2, (5,)), (13,)),
+    (InputPart(1, (2, 2, 3)), (13,)),
     *((op(SEQUENCE[0], 7, bias), SEQUENCE) for op in (GRU, LSTM) for bias in (True, False)),
     (SelfAttention(SEQUENCE[0], 3, 5), SEQUENCE),
     (SelfAttention(SEQUENCE[0], 4, 2, causal=True, bias=False), (SEQUENCE[0], 1, SEQUENCE[1])),
@@ -171,6 +176,7 @@ def graphs() -> Iterator[tuple[str, Graph]]:
     yield "a sum, with names that others could take", Graph((13,), nodes)
     for name in ("gates", "maps", "skips", "recurrent", "attention"):
         yield name, GRAPHS[name]
+    yield from (SHARED | COMPUTED).items()
     for name, (shape, classes) in architectures.EXAMPLES.items():
         yield name, architectures.build(name, shape, classes)
     for seed in range(30):

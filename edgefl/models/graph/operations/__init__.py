@@ -37,6 +37,7 @@ from edgefl.models.graph.operations.arrange import (
 from edgefl.models.graph.operations.base import LARGEST_SETTING, Kind, Operation, Pair, ParamInfo, Shape
 from edgefl.models.graph.operations.dropout import AnyDropout, Dropout, Dropout1d, Dropout2d
 from edgefl.models.graph.operations.norm import BatchNorm, BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
+from edgefl.models.graph.operations.packed import InputPart
 from edgefl.models.graph.operations.parameter import (
     AddParameter,
     Embedding,
@@ -97,6 +98,7 @@ OPERATIONS: dict[str, type[Operation]] = {
         Reshape,
         Permute,
         FlattenPlaces,
+        InputPart,
         Slice,
         GRU,
         LSTM,
@@ -147,6 +149,7 @@ __all__ = [
     "GroupNorm",
     "Hardsigmoid",
     "Hardswish",
+    "InputPart",
     "Kind",
     "LayerNorm",
     "LeakyReLU",

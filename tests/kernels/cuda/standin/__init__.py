@@ -23,6 +23,7 @@ import pytest
 
 from edgefl import kernels
 
+from ...abi import generator
 from .ptx import translated
 
 HERE = Path(__file__).parent
@@ -46,9 +47,10 @@ def can_be_built() -> bool:
 @functools.cache
 def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda", ptx: str | None = None) -> Path:
     """Return the library, made of these kernels or of a file of PTX once for all runs with equal sources."""
+    structs = generator().texts()["cuda/arguments.cuh"]
     files = [*HERE.glob("*.cc"), *HERE.glob("*.h")]
     files += [Path(ptx), HERE / "ptx.py"] if ptx else kernels.glob("*.cu*")
-    parts = [*FLAGS, *more, *(file.read_text() for file in sorted(files))]
+    parts = [*FLAGS, *more, structs, *(file.read_text() for file in sorted(files))]
     digest = hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
     library = Path(tempfile.gettempdir()) / f"edgefl-standin-{os.getuid()}" / f"libcuda-standin-{digest}.so"
     library.parent.mkdir(mode=0o700, exist_ok=True)
@@ -58,7 +60,11 @@ def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda", ptx: str | None = 
             return library
         made = library.with_suffix(f".{os.getpid()}")
         source = _source_of(ptx, library) if ptx else KERNELS
-        _make(made, [*FLAGS, *more, "-I", str(kernels), "-I", str(HERE)], source, is_watched=set(WATCH) <= set(more))
+        generated = library.with_suffix(".generated")
+        (generated / "cuda").mkdir(parents=True, exist_ok=True)
+        (generated / "cuda" / "arguments.cuh").write_text(structs)
+        flags = [*FLAGS, *more, *(word for folder in (kernels, HERE, generated) for word in ("-I", str(folder)))]
+        _make(made, flags, source, is_watched=set(WATCH) <= set(more))
         made.replace(library)
     return library
 

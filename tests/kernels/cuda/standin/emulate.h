@@ -64,11 +64,12 @@ void multiply_m16n8k8(float (&above)[2], float (&below)[2], const float (&left)[
 extern emulate::Dim threadIdx, blockIdx, blockDim, gridDim;
 
 #define EFL_RESIDENT(threads, blocks) threads
-#define EFL_KERNEL(name, threads, Args)                                                                   \
-    static void name##_body(const Args& a);                                                               \
-    static emulate::Kernel name##_kernel(#name, threads, sizeof(Args),                                    \
-                                         [](const void* p) { name##_body(*static_cast<const Args*>(p)); }); \
-    static void name##_body(const Args& a)
+#define EFL_KERNEL(name, threads)                                                                              \
+    static void name##_body(const name##_args& a);                                                             \
+    static emulate::Kernel name##_kernel(#name, threads, sizeof(name##_args), [](const void* p) {              \
+        name##_body(*static_cast<const name##_args*>(p));                                                      \
+    });                                                                                                        \
+    static void name##_body(const name##_args& a)
 #ifdef EFL_WATCH
 #define EFL_DEVICE static inline __attribute__((always_inline))  // so that each use is a place of its own
 #else

@@ -1,0 +1,2 @@
+#define EFL_PART "norm.h"
+#include "avx512.h"

@@ -1,0 +1,2 @@
+#define EFL_PART "products.h"
+#include "avx512.h"

@@ -1,0 +1,2 @@
+#define EFL_PART "weight_gradient.h"
+#include "neon.h"

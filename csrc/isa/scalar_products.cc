@@ -1,0 +1,2 @@
+#define EFL_PART "products.h"
+#include "scalar.h"

@@ -1,0 +1,73 @@
+"""The parts of a packed model that a device may hold from an earlier run, by their SHA-256: the frozen parameters.
+
+A run has its own trained values, but the frozen base of many runs is equal. So the server lists the byte ranges of the
+frozen parameters with their digests (messages.ModelParts), and sends the rest of the model. model_message.py packs
+models, and deployment/device/base_store.py keeps parts on a device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from edgefl.models.graph import Graph
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol.wire.messages import CHUNK_BYTES, MOST_PARTS, ModelChunk, ModelPart
+from edgefl.protocol.wire.model_message import digest
+
+VALUE_BYTES = 4
+LEAST_BYTES = 128  # bytes of the smallest part that is listed. An entry of the list has about 50 bytes
+
+Range = tuple[int, int]
+"""The first byte of a range in a packed model, and the byte after its last."""
+
+
+def frozen_parts(graph: Graph, packed: bytes) -> list[ModelPart]:
+    """Return the parts of a packed model in the order of their offsets: at most MOST_PARTS parts, the largest ones.
+
+    graph   graph of the packed model
+    packed  the model as `model_message.pack` wrote it, whose values come last and in the order of the parameters
+    """
+    params = ModelSpec.of(graph).params
+    sizes = {name: VALUE_BYTES * math.prod(param.shape) for name, param in params.items()}
+    offset, found = len(packed) - sum(sizes.values()), []
+    for name, size in sizes.items():
+        if params[name].kind == "frozen" and size >= LEAST_BYTES:
+            found.append(ModelPart(offset, size, digest(packed[offset : offset + size])))
+        offset += size
+    largest = sorted(found, key=lambda part: -part.size)[:MOST_PARTS]
+    return sorted(largest, key=lambda part: part.offset)
+
+
+def bitmap(flags: Sequence[bool]) -> bytes:
+    """Return one bit for each flag, the first flag in the lowest bit of the first byte."""
+    number = sum(1 << at for at, flag in enumerate(flags) if flag)
+    return number.to_bytes(-(-len(flags) // 8), "little")
+
+
+def is_bitmap_of(held: bytes, count: int) -> bool:
+    """Return whether the bytes are a bitmap of `count` parts, without bits beyond the last part."""
+    return len(held) == -(-count // 8) and int.from_bytes(held, "little") >> count == 0
+
+
+def held_ranges(parts: Iterable[ModelPart], held: bytes) -> list[Range]:
+    """Return the ranges of the parts that a bitmap names."""
+    bits = int.from_bytes(held, "little")
+    return [(part.offset, part.offset + part.size) for at, part in enumerate(parts) if bits >> at & 1]
+
+
+def missing_from(offset: int, end: int, held: Iterable[Range]) -> list[Range]:
+    """Return the ranges from `offset` to `end` that are not in the ascending ranges `held`. They are not empty."""
+    found = []
+    for first, after in held:
+        if offset < first:
+            found.append((offset, first))
+        offset = max(offset, after)
+    return [*found, (offset, end)] if offset < end else found
+
+
+def chunks_of(data: bytes, ranges: Iterable[Range]) -> Iterator[ModelChunk]:
+    """Yield these ranges of a packed model, in the messages that answer PartialModelRequest."""
+    for first, end in ranges:
+        for start in range(first, end, CHUNK_BYTES):
+            yield ModelChunk(start, data[start : min(start + CHUNK_BYTES, end)])

@@ -1,0 +1,37 @@
+"""Operations of an exported graph that only move values, followed by numbers in place of the values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, fx
+
+MOVING = frozenset(
+    ("view", "_unsafe_view", "reshape", "permute", "transpose", "contiguous", "clone", "unflatten", "flatten", "select",
+     "slice", "unbind", "chunk", "split", "split_with_sizes", "getitem", "unsqueeze", "squeeze", "alias")
+)  # fmt: skip
+"""The names of operations that change no value."""
+
+
+class Concrete(Protocol):
+    """A graph whose sizes are known."""
+
+    def concrete(self, arguments: Any) -> Any:
+        """Return arguments with numbers in place of sizes."""
+
+
+def numbered(sizes: tuple[int, ...]) -> Tensor:
+    """Return the numbers 0, 1, 2, ... in a tensor of these sizes."""
+    return torch.arange(math.prod(sizes)).view(sizes)
+
+
+def moved(graph: Concrete, node: fx.Node, start: fx.Node, numbers: Tensor) -> Any:
+    """Return where `node` has the numbers that `start` has in their order. Both are joined by operations of MOVING."""
+    if node is start:
+        return numbers
+    source = node.args[0]
+    assert isinstance(source, fx.Node) and callable(node.target)
+    args, settings = graph.concrete((node.args[1:], node.kwargs))
+    return node.target(moved(graph, source, start, numbers), *args, **settings)
