@@ -1,4 +1,5 @@
-"""What csrc/generate.py makes of the rows: its files as such, checks by hand, and rules that are wrong in one place.
+"""Tests of the files that csrc/generate.py makes of the rows: the files, checks by hand, and rules that are wrong in
+one place.
 
 That the generated functions do what the rows say is tested in test_arguments.py and test_operations.py.
 """
@@ -202,7 +203,7 @@ def with_rule(wrong: str) -> Signature:
 
 
 def arguments(values: int) -> dict[str, Any]:
-    """Of batchnorm_forward, of so many values in a channel."""
+    """Return arguments of batchnorm_forward with so many values in a channel."""
     large, small = np.ones((values, 2), np.float32), [np.ones(2, np.float32) for _ in range(5)]
     named = dict(zip(("weight", "bias", "running_mean", "running_var"), small[:4], strict=True))
     return {

@@ -144,7 +144,7 @@ def test_passes_take_no_more_memory_than_those_of_the_same_layers_by_name(name: 
 
 
 def is_behind_products(graph: Graph, cut: str) -> bool:
-    """Whether a Linear layer lies before the cut. Then all passes have 4 examples."""
+    """Return whether a Linear layer lies before the cut. Then all passes have 4 examples."""
     return any(isinstance(node.op, Linear) for node in before(graph, cut))
 
 

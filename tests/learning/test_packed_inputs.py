@@ -45,7 +45,7 @@ def _graph() -> Graph:
 
 
 class Several(nn.Module):
-    """The same model in torch."""
+    """A torch module that computes the model of the test."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a module does in training only, or does to gradients only: from_torch refuses it, warns of it, or does it.
+"""A module may do something in training only, or to gradients only: from_torch refuses it, warns of it, or does it.
 
 A forward in evaluation mode shows nothing of it, so the check on the example output finds none of these.
 """

@@ -83,8 +83,8 @@ class MatrixProduct(ParameterOperation):
 
 
 @dataclass(frozen=True)
-class ParameterSum(ParameterOperation):
-    """The sum of two sources of one shape."""
+class _OfTwoAlike(ParameterOperation):
+    """The base class of operations that combine two sources of one shape value by value."""
 
     shape: Shape
 
@@ -95,24 +95,19 @@ class ParameterSum(ParameterOperation):
     @property
     def result(self) -> Shape:
         return self.shape
+
+
+@dataclass(frozen=True)
+class ParameterSum(_OfTwoAlike):
+    """The sum of two sources of one shape."""
 
     def value(self, *sources: Array) -> Array:
         return np.asarray(sources[0] + sources[1])
 
 
 @dataclass(frozen=True)
-class ParameterProduct(ParameterOperation):
+class ParameterProduct(_OfTwoAlike):
     """The product of two sources of one shape, value by value."""
-
-    shape: Shape
-
-    @property
-    def sources(self) -> tuple[Shape, ...]:
-        return self.shape, self.shape
-
-    @property
-    def result(self) -> Shape:
-        return self.shape
 
     def value(self, *sources: Array) -> Array:
         return np.asarray(sources[0] * sources[1])

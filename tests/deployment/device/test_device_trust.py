@@ -1,4 +1,4 @@
-"""Whom a device believes, and what it takes part in."""
+"""Tests of the servers that a device believes, and of the runs in which it takes part."""
 
 from __future__ import annotations
 

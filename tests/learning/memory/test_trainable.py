@@ -1,4 +1,5 @@
-"""What a step of a part of a model keeps for its backward pass, by hand, and the account of what a learner holds.
+"""Tests of the values that a step of a part of a model keeps for its backward pass, counted by hand,
+and of the account of what a learner holds.
 
 The model is an inverted residual of MobileNetV2 on planes of 4 x 4 whose BatchNorms keep their running statistics: 2
 channels, expanded to 6, a depthwise convolution, projected to 2, added, averaged, and a Linear layer of 3 outputs.

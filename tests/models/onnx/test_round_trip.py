@@ -1,4 +1,5 @@
-"""What edgefl writes as ONNX is read again: outputs, and for the built-in models the parameters' names and bits."""
+"""Every model that edgefl writes as ONNX is read again: outputs agree. Parameters of built-in models
+keep their names and bits."""
 
 from __future__ import annotations
 
