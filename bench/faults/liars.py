@@ -42,7 +42,7 @@ def nan(method: Algorithm, plan: Plan, reply: Reply) -> Reply:
 
 def claim(method: Algorithm, plan: Plan, reply: Reply) -> Reply:
     """Reply what was trained, with a claim of 2^53 - 1 samples, and of the steps that such a number would take."""
-    return replace(reply, examples=MOST, steps=method.steps(MOST) or reply.steps)
+    return replace(reply, examples=MOST, steps=method.effort(MOST)[0] or reply.steps)
 
 
 def flipped(method: Algorithm, plan: Plan, reply: Reply) -> Reply:

@@ -101,7 +101,7 @@ class Maker:
         method, own = Variant.of(label)
         labels = [label_of(method, {**dict(own), **each}) for each in combinations(experiment.tune, label)]
         first, *others = (folder / folder_of(each) for each in labels)
-        if not all(each.exists() for each in others):
+        if short > 1 and not all(each.exists() for each in others):
             settings = replace(experiment.settings(self.workers), rounds=short, eval_every=short, stop_after=short - 1)
             journal = Journal(first)
             try:
@@ -110,7 +110,7 @@ class Maker:
             finally:
                 journal.close()
         for each in others:
-            if not each.exists():
+            if first.exists() and not each.exists():
                 part = each.with_name(f"{each.name}.part")
                 shutil.rmtree(part, ignore_errors=True)
                 shutil.copytree(first, part).rename(each)
