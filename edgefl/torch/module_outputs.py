@@ -134,7 +134,7 @@ def _position(names: Names, key: Key) -> int:
 def _say_left_out(names: list[str], main: str) -> None:
     if names:
         warnings.warn(
-            f"the module returns {len(names) + 1} outputs: output {main} is the graph's output, and {', '.join(names)} "
-            "are left out. from_torch(..., outputs={name: weight}) trains them too",
+            f"the module returns {len(names) + 1} outputs: the graph has output {main}, and leaves out "
+            f"{', '.join(names)}. from_torch(..., outputs={{name: weight}}) trains further outputs",
             stacklevel=2,
         )

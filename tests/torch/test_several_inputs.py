@@ -156,7 +156,7 @@ def test_outputs_and_steps_are_torchs(name: str) -> None:
 
 def test_outputs_that_are_left_out_are_named() -> None:
     with pytest.warns(
-        UserWarning, match="the module returns 2 outputs: output 0 is the graph's output, and 1 are left"
+        UserWarning, match="the module returns 2 outputs: the graph has output 0, and leaves out 1\\. from_torch"
     ):
         graph = from_torch(Of(exits, **layers()), IMAGES).graph
     assert graph.nodes[-1].name == "early" and graph.auxiliary == ()
