@@ -25,7 +25,7 @@ PLACES: Mapping[str, str] = {  # name of a row -> side of its point on which its
 
 
 class Canvas(Protocol):
-    """What is asked of a Drawing of scripts/drawings.py."""
+    """The methods of a Drawing of scripts/drawings.py that this picture calls."""
 
     def text(self, x: float, y: float, lines: str, size: int = 14, anchor: str = "middle") -> None: ...
     def line(self, *points: float, colour: str = "currentColor", width: float = 1.5, opacity: float = 1) -> None: ...

@@ -1,7 +1,7 @@
 """Early stopping: a client leaves the run when its own loss rises. It is a setting of every method that has this base.
 
 This module is not a method. `train` is the client's half, which surrounds a method's own training. `after_round` and
-`plans` are the server's half, which surround a method's `finish` and `plan`. The three settings need `es`.
+`plans` are the server's half, which surround a method's `finish` and `plan`. They do nothing without `es`.
 
 Source  FedSPU (AAAI), Alg. 2. ALGORITHMS 2
 """

@@ -33,7 +33,7 @@ class WantedOutputs(NamedTuple):
 
     @property
     def are_open(self) -> bool:
-        """Whether the caller has said nothing."""
+        """Return whether the caller has named no output and no weight."""
         return self.output is None and not self.weights
 
 

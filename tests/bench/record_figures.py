@@ -1,4 +1,7 @@
-"""What the records of bench/papers/results say, by row of the tables on docs/papers.md. test_provenance.py compares."""
+"""Figures of the records in bench/papers/results, by row of the tables on docs/papers.md.
+
+test_provenance.py compares them with the page.
+"""
 
 from __future__ import annotations
 
