@@ -188,15 +188,16 @@ def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, 
         server=server,
         density=tiers.densities.get(method),
         flops=_flops(method, records, tiers),
-        densities=_densities(method, records, tiers),
         device_seconds=sum(record["seconds"] for record in records),
         work=_work(records),
         diverged=diverged_in(records, last),
         measured_joules=measured(log_records),
-        **{name: curve[-1].get(name) for name in ("virtual_seconds", "virtual_joules")},
+        virtual_seconds=curve[-1].get("virtual_seconds"),
+        virtual_joules=curve[-1].get("virtual_joules"),
         devices=by_device(log_records, tiers),
         frozen_bytes=4 * tiers.frozen,
         **_apart(log_records),
+        densities=_densities(method, records, tiers),
     )
 
 
