@@ -136,7 +136,6 @@ def test_a_case_is_printed_when_it_is_done(capsys: pytest.CaptureFixture[str]) -
 
 def test_every_model_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dynamo gives a function up after some."""
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
     compiled = []
 
     def count(module: torch.fx.GraphModule, inputs: object) -> torch.fx.GraphModule:
@@ -147,6 +146,7 @@ def test_every_model_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "_captured", lambda step: step)
     whole = torch.compile
     monkeypatch.setattr(torch, "compile", lambda module, **named: whole(module, backend=count, **named))
-    for number in range(4):
-        cuda._theirs(*cuda._problem(CASE, 2 + number % 2), 2 + number % 2)
-        assert len(compiled) == number + 1
+    with torch._dynamo.config.patch(recompile_limit=2):  # monkeypatch would hide the setting afterwards
+        for number in range(4):
+            cuda._theirs(*cuda._problem(CASE, 2 + number % 2), 2 + number % 2)
+            assert len(compiled) == number + 1
