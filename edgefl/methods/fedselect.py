@@ -22,6 +22,7 @@ from edgefl.learning.learner import Array, FitResult
 from edgefl.methods import mask_store
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel, minibatches, passes
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.mask_store import MASK
@@ -43,7 +44,7 @@ WHOLE = Mask({})
 
 
 @dataclass(frozen=True)
-class FedSelect(LocalTraining):
+class FedSelect(EarlyStopping, LocalTraining):
     """The method FedSelect: w_j <- the mean of w_k,j over the clients of a round that share coordinate j. Every client
     counts once.
 

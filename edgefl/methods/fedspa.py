@@ -25,6 +25,7 @@ from edgefl.methods import mask_store
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Scored
 from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.mask_store import MASK, restricted
@@ -45,7 +46,7 @@ from edgefl.models.neurons.update import Update, changed_by, mask_of
 
 
 @dataclass(frozen=True)
-class FedSpa(LocalTraining):
+class FedSpa(EarlyStopping, LocalTraining):
     """The method FedSpa: w <- w - (1/S) sum of U_k, everywhere, over the S clients that reported.
 
     search               'dst': clients move their masks. 'rsm': clients keep their first mask
