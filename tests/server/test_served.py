@@ -41,7 +41,6 @@ from edgefl.methods import (
 )
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds import state_file
-from edgefl.methods.rounds.adaptation import ADAPTATION
 from edgefl.methods.task import State
 from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
@@ -90,9 +89,9 @@ METHODS = {
 
 
 def without_times(value: Any) -> Any:
-    """Return metrics without measured times, and without the work of adaptations, which devices do not report."""
+    """Return metrics without measured times."""
     if isinstance(value, dict):
-        return {key: without_times(item) for key, item in value.items() if key not in ("seconds", ADAPTATION)}
+        return {key: without_times(item) for key, item in value.items() if key != "seconds"}
     return [without_times(item) for item in value] if isinstance(value, list) else value
 
 
