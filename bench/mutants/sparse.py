@@ -98,9 +98,9 @@ MUTANTS = (
     ),
     Mutant(
         "fedspa-candidates",
-        f"{A}fedspa.py",
-        "mask if self.exclude_just_pruned else left",
-        "mask",
+        f"{A}mask_search.py",
+        "old if self.exclude_just_pruned else pruned.kept",
+        "old",
         "what was just pruned cannot grow",
         FEDSPA,
     ),

@@ -184,6 +184,8 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
         if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
             return f"{who} has missing or unrequested blocks in {name}: {', '.join(wrong[:3])}"
         if plan.due[name].kind == "chosen":
+            if miscounted := plan.due[name].miscounted(mask_of(update), spec):
+                return f"{who} has values in {name} at {miscounted}"
             continue
         for parameter, block in update.blocks.items():
             if block.index != _planned_index(plan, name, parameter, spec):
@@ -193,9 +195,8 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
             return (
                 f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected a mask that leaves these parameters whole"
             )
-        for parameter, count in (plan.due[name].counts or {}).items():
-            if (found := int(np.count_nonzero(mask.bits.get(parameter, 0)))) != count:
-                return f"{who} has a mask {name} with {found} coordinates of {parameter}; expected {count}"
+        if miscounted := plan.due[name].miscounted(mask, spec):
+            return f"{who} has a mask {name} with {miscounted}"
     return None
 
 
