@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.papers import adapted, comparison_run, fedspa, fedspu, fedumf, pflego, pfllib, weak, weak_table
+from bench.papers import adapted, comparison_run, fair, fedspa, fedspu, fedumf, pflego, pfllib, weak, weak_table
 from bench.papers.condensed import kept
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
@@ -31,6 +31,7 @@ PAPERS = {
 OTHERS = {
     "comparison": comparison_run.main,
     "adapted": partial(comparison_run.main, study=adapted.ADAPTED, show=adapted.print_table),
+    "fair": partial(comparison_run.main, study=fair.FAIR, show=fair.print_table),
     "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
     "pfllib": pfllib.main,
 }  # commands without a paper's tables, with options of their own
