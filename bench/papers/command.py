@@ -13,7 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.papers import adapted, comparison_run, fair, fedspa, fedspu, fedumf, pflego, pfllib, weak, weak_table
+from bench.papers import (
+    adapted,
+    comparison_run,
+    fair,
+    fedspa,
+    fedspu,
+    fedumf_appendix,
+    pflego,
+    pflego_figures,
+    pfllib,
+    rivals,
+    weak,
+    weak_table,
+)
 from bench.papers.condensed import kept
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
@@ -25,13 +38,16 @@ from edgefl.experiment.settings import processors
 PAPERS = {
     "fedspa": fedspa.tables,
     "fedspu": fedspu.tables,
-    "fedumf": fedumf.tables,
-    "pflego": pflego.tables,
+    "fedumf": fedumf_appendix.tables,
+    "pflego": lambda quick: [*pflego.tables(quick), *pflego_figures.tables(quick)],
 }  # by name: the tables of a paper, quick or whole
 OTHERS = {
     "comparison": comparison_run.main,
     "adapted": partial(comparison_run.main, study=adapted.ADAPTED, show=adapted.print_table),
     "fair": partial(comparison_run.main, study=fair.FAIR, show=fair.print_table),
+    **{
+        name: partial(comparison_run.main, study=study, show=fair.print_table) for name, study in rivals.STUDIES.items()
+    },
     "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
     "pfllib": pfllib.main,
 }  # commands without a paper's tables, with options of their own

@@ -93,6 +93,7 @@ class Study:
     points  evaluations of a run
     lent    studies whose rates serve here, too, where the same runs have chosen them
     trials  number of trials of every method's search (search.py). 0: `tune` chooses among the rates of the place
+    rate    rate of all methods. 0: it is chosen
     """
 
     name: str
@@ -101,6 +102,7 @@ class Study:
     points: int = POINTS
     lent: tuple[str, ...] = ()
     trials: int = 0
+    rate: float = 0.0
 
 
 METHODS = {

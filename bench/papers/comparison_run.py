@@ -199,6 +199,8 @@ def _search(study: Study, results: Path, workload: str, name: str) -> Piece | No
 
 def chosen(study: Study, results: Path, workload: str, name: str) -> float | None:
     """Return a method's rate, or None before this study, or a study that lends its rates, has chosen one."""
+    if study.rate:
+        return study.rate
     if study.trials:
         record = _search(study, results, workload, name)
         return None if record is None else float(record["chosen"][study.methods[name].rate])

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.papers.comparison import METHODS, REFRESH, Method, Study
-from bench.papers.comparison_table import MB, Known, accuracy_text, at, scaled
+from bench.papers.comparison_table import MB, Known, accuracy_text, at, in_points, scaled
 from edgefl.methods.rounds.round_metrics import REFRESHED
 from edgefl.study.comparison import BUDGETS, Figure
 from edgefl.study.paired_differences import PairedDifference
@@ -92,9 +92,8 @@ def figures(made: Mapping[int, Summary]) -> list[Figure]:
 
 def lead(ours: Mapping[int, Summary], theirs: Mapping[int, Summary]) -> Lead:
     """Return FedSPU's differences from a method with the same seeds."""
-    mine, others = figures(ours), figures(theirs)
-    pairs = [[[100 * value for value in side[at].values] for side in (mine, others)] for at in (0, 2)]
-    own, adapted = (PairedDifference.of(*pair) for pair in pairs)
+    mine, others = ([in_points(each).values for each in figures(made)] for made in (ours, theirs))
+    own, adapted = (PairedDifference.of(mine[at], others[at]) for at in (0, 2))
     return Lead(own, adapted)
 
 
