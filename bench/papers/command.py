@@ -24,6 +24,7 @@ from bench.papers import (
     pflego_figures,
     pfllib,
     rivals,
+    seconds,
     weak,
     weak_table,
 )
@@ -50,6 +51,7 @@ OTHERS = {
     },
     "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
     "pfllib": pfllib.main,
+    "seconds": seconds.main,
 }  # commands without a paper's tables, with options of their own
 RUNS = Path("edgefl-runs/papers")
 RESULTS = Path(__file__).with_name("results")

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.papers import fedumf_appendix, pflego_figures, rivals, synthetic
+from bench.papers import fedumf_appendix, pflego_figures, rivals, seconds, synthetic
 from bench.papers.comparison import run
 from bench.papers.comparison_run import chosen, mean_of
 from bench.papers.fedumf_appendix import CLIENTS, SHARES
 from bench.papers.table import Found, Row, compare
 from edgefl.experiment.settings import Experiment
+from edgefl.methods import build
 
 
 def drawn(alpha: float, beta: float) -> Any:
@@ -92,3 +93,9 @@ def test_rivals_have_one_rate_and_the_partition_of_their_table(tmp_path: Any) ->
 def test_a_trial_without_a_finite_loss_in_one_seed_has_no_score() -> None:
     assert mean_of({"lr": 1}, [{"accuracy": 0.5, "loss": 1.0}, {}]).loss is None
     assert mean_of({"lr": 1}, [{"accuracy": 0.5, "loss": 1.0}, {"accuracy": 1.0, "loss": 2.0}])[1:] == (0.75, 1.5)
+
+
+def test_ratios_of_seconds_stand_beside_the_paper_s() -> None:
+    assert seconds.rows({"seconds": {"PFLEGO": 2.0, "Ditto": 7.0}})["Ditto"] == [7.0, 3.5, 26.105, 26.105 / 7.024]
+    for label in seconds.labels(50).values():
+        build(label, {})
