@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         found = piece(options.results, NAME, partial(_measured, options.data_dir, options.passes))
-    except EdgeflError as error:
+    except (EdgeflError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     table = Table(
