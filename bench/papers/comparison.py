@@ -75,6 +75,7 @@ class Method:
     like      the method whose rate it takes, if it does not choose a rate of its own
     adapting  the values that are tried of other options, at the chosen rate. They choose how a client adapts the model
     own       other values of the method's constants, which a search (search.py) tries at the best rate
+    points    evaluations of a run, 0 for as many as the study has
     """
 
     label: str
@@ -82,6 +83,7 @@ class Method:
     like: str = ""
     adapting: Grid = ()
     own: tuple[Mapping[str, Any], ...] = ()
+    points: int = 0
 
 
 @dataclass(frozen=True)
@@ -155,9 +157,8 @@ def run(
     """Return a whole run of a method."""
     method = study.methods[name]
     label = _at(method, {method.rate: rate, **(adapting or {})})
-    experiment = _experiment(
-        workload, label, seed, eval_every=WORKLOADS[workload].rounds[0] // study.points, **study.more
-    )
+    every = WORKLOADS[workload].rounds[0] // (method.points or study.points)
+    experiment = _experiment(workload, label, seed, eval_every=every, **study.more)
     return Run(f"{workload}-{folder(method.label)}-seed{seed}", experiment, federation)
 
 

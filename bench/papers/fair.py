@@ -5,8 +5,9 @@
 PruneFL's density. Trials use the validation samples of seeds 101 and 102. Tests use seeds 1 to 3.
 
 Each run also has every client's model after the newest values and five local epochs. So a common model stands beside
-personal models after equal adaptation. Clients are modelled devices, which says seconds and joules and changes no
-model.
+personal models after equal adaptation. A method of sub-models would adapt a sub-model there. So such a method has a row
+of its own with `ft=5`, which adapts the whole common model, from the same rounds with the same values. Clients are
+modelled devices, which says seconds and joules and changes no model.
 
 The rule, which was written before the runs: a difference is that of FedSPU less another method, by seed. FedSPU is
 ahead where the whole 95 % t interval is above 0, and behind where it is below 0. Otherwise no difference is shown. The
@@ -31,11 +32,17 @@ from edgefl.study.summary import Summary
 
 FEDSPU = "FedSPU"
 TRIALS = 6
+ADAPTED = ", adapted"  # end of the name of a row that adapts by `ft`
 EQUAL = {"bytes": BUDGETS["bytes"], "s": BUDGETS["virtual-seconds"], "J": BUDGETS["joules"]}
 
 
 def _with(method: Method, *own: Mapping[str, object]) -> Method:
     return replace(method, own=own)
+
+
+def adapting(name: str, method: str) -> tuple[str, Method]:
+    """Return a row that adapts a method's common model before the test. It has the values of the method's own row."""
+    return f"{name}{ADAPTED}", Method(f"{method}:ft={REFRESH}", like=name, points=2)
 
 
 FAIR = Study(
@@ -63,6 +70,7 @@ FAIR = Study(
         "FjORD": _with(Method("fjord"), {"weight": "uniform"}),
         "FedSPU + ES": METHODS["FedSPU + ES"],
         "FedSPU, keep=1": METHODS["FedSPU, keep=1"],
+        **dict(map(adapting, ("random dropout", "FedMP", "Hermes"), ("random-dropout", "fedmp", "hermes"))),
     },
     {"refresh": REFRESH, "devices": "mixed"},
     points=20,
@@ -82,17 +90,20 @@ def adapted_of(summary: Summary) -> Summary:
     return replace(summary, evaluation={summary.kind: summary.evaluation[REFRESHED]})
 
 
-def figures(made: Mapping[int, Summary]) -> list[Figure]:
-    """Return the accuracy and the worst tenth, as the models are and after adaptation."""
-    both = list(made.values()), [adapted_of(each) for each in made.values() if REFRESHED in each.evaluation]
-    return [
-        Figure(tuple(getattr(each, name) for each in part)) for part in both for name in ("accuracy", "worst_tenth")
-    ]
+def figures(known: Known, name: str) -> list[Figure]:
+    """Return the accuracy and the worst tenth of a method, as its models are and after adaptation."""
+    made = list(known[name][1].values())
+    if f"{name}{ADAPTED}" in known:
+        after = list(known[f"{name}{ADAPTED}"][1].values())
+    else:
+        after = [adapted_of(each) for each in made if REFRESHED in each.evaluation]
+    parts = ((part, score) for part in (made, after) for score in ("accuracy", "worst_tenth"))
+    return [Figure(tuple(getattr(each, score) for each in part)) for part, score in parts]
 
 
-def lead(ours: Mapping[int, Summary], theirs: Mapping[int, Summary]) -> Lead:
-    """Return FedSPU's differences from a method with the same seeds."""
-    mine, others = ([in_points(each).values for each in figures(made)] for made in (ours, theirs))
+def lead(known: Known, name: str) -> Lead:
+    """Return FedSPU's differences from a method."""
+    mine, others = ([in_points(each).values for each in figures(known, who)] for who in (FEDSPU, name))
     own, adapted = (PairedDifference.of(mine[at], others[at]) for at in (0, 2))
     return Lead(own, adapted)
 
@@ -119,6 +130,11 @@ def complete(known: Known) -> Known:
     return {name: each for name, each in known.items() if seeds and tuple(each[1]) == seeds}
 
 
+def rows(known: Known) -> Known:
+    """Return the methods without the rows that adapt a method's model."""
+    return {name: each for name, each in known.items() if not name.endswith(ADAPTED)}
+
+
 def print_table(workload: str, known: Known) -> None:
     """Print what there is of a place."""
     console = Console()
@@ -133,12 +149,12 @@ def print_table(workload: str, known: Known) -> None:
     )  # fmt: skip
     for heading in headings:
         table.add_column(heading, justify="right" if heading else "left")
-    for name, (rate, made) in whole.items():
+    for name, (rate, made) in rows(whole).items():
         sent = Figure(tuple(float(each.payload_bytes) for each in made.values()))
         work = Figure(tuple(each.work for each in made.values()))
-        ahead = lead(whole[FEDSPU][1], made)
+        ahead = lead(whole, name)
         table.add_row(
-            name, f"{rate:g}", *map(accuracy_text, figures(made)), *map(accuracy_text, at_equal(whole, name)),
+            name, f"{rate:g}", *map(accuracy_text, figures(whole, name)), *map(accuracy_text, at_equal(whole, name)),
             scaled(sent, MB), scaled(work, 1e9), *("" if name == FEDSPU else said(each) for each in ahead),
         )  # fmt: skip
     console.print(table)

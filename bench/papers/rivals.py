@@ -12,7 +12,7 @@ where its 95 % t interval is on one side of 0, as in fair.py.
 from __future__ import annotations
 
 from bench.papers.comparison import METHODS, REFRESH, Method, Study
-from bench.papers.fair import FEDSPU
+from bench.papers.fair import FEDSPU, adapting
 
 ALPHAS = ("0.1", "1")
 ROUNDS, POINTS, RATE = 20, 15, 0.1  # POINTS: an evaluation after every fourth round
@@ -24,6 +24,7 @@ RIVALS = {
     "Hermes": METHODS["Hermes"],
     "PruneFL": METHODS["PruneFL"],
     "FedSelect": Method("fedselect"),
+    **dict(map(adapting, ("FedMP", "Hermes"), ("fedmp", "hermes"))),
 }
 
 
