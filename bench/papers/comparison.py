@@ -157,7 +157,7 @@ def run(
     """Return a whole run of a method."""
     method = study.methods[name]
     label = _at(method, {method.rate: rate, **(adapting or {})})
-    every = WORKLOADS[workload].rounds[0] // (method.points or study.points)
+    every = study.more.get("rounds", WORKLOADS[workload].rounds[0]) // (method.points or study.points)
     experiment = _experiment(workload, label, seed, eval_every=every, **study.more)
     return Run(f"{workload}-{folder(method.label)}-seed{seed}", experiment, federation)
 

@@ -15,7 +15,7 @@ from bench.papers.comparison import METHODS, REFRESH, Method, Study
 from bench.papers.fair import FEDSPU, adapting
 
 ALPHAS = ("0.1", "1")
-ROUNDS, POINTS, RATE = 20, 15, 0.1  # POINTS: an evaluation after every fourth round
+ROUNDS, POINTS, RATE = 20, 5, 0.1
 
 RIVALS = {
     FEDSPU: METHODS[FEDSPU],

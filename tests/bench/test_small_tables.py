@@ -86,7 +86,7 @@ def test_rivals_have_one_rate_and_the_partition_of_their_table(tmp_path: Any) ->
             assert chosen(study, tmp_path, "emnist", name) == 0.1
             experiment = run(study, "emnist", name, 0.1, 1).experiment
             method: Any = next(iter(experiment.algorithms().values()))
-            every = 30 if name.endswith("adapted") else 4
+            every = 10 if name.endswith("adapted") else 4
             assert (experiment.partition, experiment.rounds, experiment.eval_every) == (f"dirichlet:{alpha}", 20, every)
             assert method.lr == 0.1
 
