@@ -5,9 +5,9 @@
 PruneFL's density. Trials use the validation samples of seeds 101 and 102. Tests use seeds 1 to 3.
 
 Each run also has every client's model after the newest values and five local epochs. So a common model stands beside
-personal models after equal adaptation. A method of sub-models would adapt a sub-model there. So such a method has a row
-of its own with `ft=5`, which adapts the whole common model, from the same rounds with the same values. Clients are
-modelled devices, which says seconds and joules and changes no model.
+personal models after equal adaptation. FedMP and random dropout would adapt a sub-model there. So they have a row with
+`ft=5`, which adapts the whole common model, from the same rounds with the same values. Clients are modelled devices,
+which says seconds and joules and changes no model.
 
 The rule, which was written before the runs: a difference is that of FedSPU less another method, by seed. FedSPU is
 ahead where the whole 95 % t interval is above 0, and behind where it is below 0. Otherwise no difference is shown. The
@@ -70,7 +70,7 @@ FAIR = Study(
         "FjORD": _with(Method("fjord"), {"weight": "uniform"}),
         "FedSPU + ES": METHODS["FedSPU + ES"],
         "FedSPU, keep=1": METHODS["FedSPU, keep=1"],
-        **dict(map(adapting, ("random dropout", "FedMP", "Hermes"), ("random-dropout", "fedmp", "hermes"))),
+        **dict(map(adapting, ("random dropout", "FedMP"), ("random-dropout", "fedmp"))),
     },
     {"refresh": REFRESH, "devices": "mixed"},
     points=20,

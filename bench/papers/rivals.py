@@ -24,7 +24,7 @@ RIVALS = {
     "Hermes": METHODS["Hermes"],
     "PruneFL": METHODS["PruneFL"],
     "FedSelect": Method("fedselect"),
-    **dict(map(adapting, ("FedMP", "Hermes"), ("fedmp", "hermes"))),
+    **dict([adapting("FedMP", "fedmp")]),
 }
 
 
