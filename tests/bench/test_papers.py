@@ -113,9 +113,9 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
 
 def test_ratio_of_rounds_needs_a_baseline_of_enough_rounds() -> None:
     average, fusion = log_records(1, 2, 3, 7), log_records(1, 7)
-    assert fedumf._rounds_ratio(0.7, average, fusion, least=4) == Found(0.5, "2 / 4")
-    assert fedumf._rounds_ratio(0.7, average, fusion) == Found(None, "2 / 4: too few to compare")
-    assert fedumf._rounds_ratio(0.8, average, fusion) == Found(None, "never / never")
+    assert fedumf.rounds_ratio(0.7, average, fusion, least=4) == Found(0.5, "2 / 4")
+    assert fedumf.rounds_ratio(0.7, average, fusion) == Found(None, "2 / 4: too few to compare")
+    assert fedumf.rounds_ratio(0.8, average, fusion) == Found(None, "never / never")
 
 
 def test_order_of_alphas() -> None:
