@@ -188,6 +188,25 @@ class Algorithm(ABC):
         """
         yield OwnModel(client_state.learner, client_state.data)
 
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Client: yield the model of a client that has never taken part, for the length of the with block.
+
+        Unless a method says otherwise, it is the model of all clients, adapted as before any test.
+
+        client_state  client without anything of its own. Its learner holds w^0
+        arrays        arrays of the server's state
+        """
+        if MODEL in arrays:
+            client_state.learner.write({name: arrays[MODEL][name] for name in client_state.spec.exchanged})
+        with self.own(client_state, self.shared(arrays)) as mine:
+            yield mine
+
+    @property
+    def has_newcomers(self) -> bool:
+        """Return whether the server has anything for a client that has never taken part."""
+        return not self.keeps_model or type(self).newcomer is not Algorithm.newcomer
+
     def evaluate(self, client_state: ClientState, shared: Params | None) -> Evaluation:
         """Client: evaluate `own` on the client's test samples."""
         with self.own(client_state, shared) as model:

@@ -160,6 +160,13 @@ class FedSelect(EarlyStopping, LocalTraining):
                 yield client_state.learner.fit(client_state.data, batches, optimizer, options)
 
     @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield the server's model after `epochs` passes over all of it, because no coordinate is personal yet."""
+        client_state.learner.write({name: arrays[MODEL][name] for name in client_state.spec.exchanged})
+        mine = OwnModel(client_state.learner, client_state.data)
+        yield self.refit(mine, client_state, self.epochs, self.batch)
+
+    @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """Yield the model after passes over the personal coordinates, and then as many over the shared ones."""
         client_state.learner.write(plan.payload[MODEL])

@@ -97,7 +97,7 @@ def rounds_in_all(experiment: Experiment) -> int:
 def on_validation(federation: Federation) -> Federation:
     """Return the federation whose clients are tested on their validation samples. It contains no test samples."""
     clients = tuple(replace(split, test=split.validation) for split in federation.clients)
-    return replace(federation, clients=clients, common=None)
+    return replace(federation, clients=clients, common=None, held_out=())
 
 
 def _one(

@@ -72,7 +72,7 @@ class Player:
         """Yield the client with what it keeps. Its model is `untrained` if it has never trained, or keeps no model."""
         kept = kept or StoredClientState({}, {}, {})
         federation = self.cast.federation
-        split = federation.clients[client]
+        split = federation.samples_of(client)
         with self.learner(kept.params or untrained) as learner:
             yield ClientState(
                 client,
