@@ -63,6 +63,7 @@ def simulate(
     train: str = ...,
     train_scores: bool = ...,
     held_out: int = ...,
+    diagnose: bool = ...,
     tune: Mapping[str, Sequence[Any]] = ...,
     tune_rounds: int = ...,
     max_examples: int | None = ...,

@@ -19,6 +19,7 @@ class Settings:
     max_empty_rounds  rounds in a row without an accepted reply, after which a run ends with an error
     refresh           epochs of training before a second evaluation, from the newest values. 0: no second evaluation
     train_scores      whether models are evaluated on clients' training samples too
+    diagnose          whether evaluated rounds have gradient norms, overlap and drift of masks (rounds/diagnosis.py)
     fleet             devices as which clients are modelled in virtual time. None: clients are not modelled
     deadline_s        seconds of virtual time after which a round is closed. 0: a round waits for everybody
     """
@@ -36,6 +37,7 @@ class Settings:
     fleet: Fleet | None = None
     deadline_s: float = 0.0
     evaluate_first: bool = False
+    diagnose: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after", "max_empty_rounds"):

@@ -43,7 +43,7 @@ UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
     ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
     ("missing", ""), ("split", "random"), ("devices", ""), ("deadline_s", 0.0), ("standardise", False),
-    ("evaluate_first", False), ("train", ""), ("held_out", 0),
+    ("evaluate_first", False), ("train", ""), ("held_out", 0), ("diagnose", False),
 )  # fmt: skip
 STORED: dict[str, str] = {"aggregation": "fold", "partition_test": "deal_test"}  # run.json keeps former names
 FORMER = {before: now for now, before in STORED.items()}
@@ -122,6 +122,7 @@ class Experiment:
     devices: str = ""
     deadline_s: float = 0.0  # seconds of virtual time after which a round is closed. 0: a round waits for everybody
     evaluate_first: bool = False  # whether models are evaluated after round 1, too
+    diagnose: bool = False  # whether evaluated rounds have gradient norms, overlap and drift (rounds/diagnosis.py)
     held_out: int = 0  # number of further clients that never take part and are evaluated with what the server has
     train: str = ""  # trained part of the model, as patterns (neurons/trained_part.py). Empty: as the model says
 
@@ -205,6 +206,11 @@ class Experiment:
         for name, method in methods.items():
             if self.refresh and not method.can_refresh:
                 raise ValueError(f"refresh={self.refresh} with {name}; expected a method that defines a refresh")
+            if self.diagnose and not method.trains_parts:
+                raise ValueError(
+                    f"diagnose with {name}, whose clients train the whole model; expected methods that train neurons "
+                    "or coordinates at a mask, such as fedspu or fedspa"
+                )
             if self.held_out and not method.has_newcomers:
                 raise ValueError(
                     f"held_out={self.held_out} with {name}, whose server has nothing for a client that never took "
@@ -216,10 +222,10 @@ class Experiment:
         """Raise ValueError for a setting that only a simulation can have."""
         if len(self.methods) != 1:
             raise ValueError(f"methods {', '.join(self.methods)}; expected one, as a server runs one method")
-        if self.refresh or self.train_scores or self.held_out:
-            asked = f"refresh={self.refresh}" if self.refresh else "train_scores"
-            asked = f"held_out={self.held_out}" if self.held_out else asked
-            raise ValueError(f"{asked} with a server; expected it in a simulation only")
+        for name in ("refresh", "train_scores", "held_out", "diagnose"):
+            if asked := getattr(self, name):
+                value = "" if asked is True else f"={asked}"
+                raise ValueError(f"{name}{value} with a server; expected it in a simulation only")
         if self.devices:
             raise ValueError("devices with a server; expected modelled devices in a simulation only")
         if self.tune:
@@ -239,6 +245,7 @@ class Experiment:
             fleet=fleet_of(self.devices) if self.devices else None,
             deadline_s=self.deadline_s,
             evaluate_first=self.evaluates_first,
+            diagnose=self.diagnose,
         )
 
     def aggregation_settings(self, largest: int | None = None) -> AggregationSettings:

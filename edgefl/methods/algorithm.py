@@ -43,6 +43,7 @@ class Algorithm(ABC):
     takes_slices   whether the method trains a model of which some parameters are trained in part (Graph.slices)
     asks_all       whether every client has a part in every round, so that no client can be left out of a round
     former         former names of hyper-parameters, which older runs and devices use, mapped to the present names
+    trains_parts   whether the clients of a round train parts of the model: neurons, or coordinates at a mask
     changes        names of payloads that carry changes or gradients in a reply, and not new values of the server's
                    state
     """
@@ -54,6 +55,7 @@ class Algorithm(ABC):
     no_statistics: ClassVar[bool] = False
     takes_slices: ClassVar[bool] = False
     asks_all: ClassVar[bool] = False
+    trains_parts: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, str]] = {}
 

@@ -60,6 +60,7 @@ class FedSelect(EarlyStopping, LocalTraining):
     name: ClassVar[str] = "fedselect"
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
+    trains_parts: ClassVar[bool] = True
 
     growth: float = 0.05
     personal: float = 0.5

@@ -56,6 +56,7 @@ class FedSPU(EarlyStopping, LocalSteps):
     name: ClassVar[str] = "fedspu"
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
+    trains_parts: ClassVar[bool] = True
 
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
     per_round: int = 10

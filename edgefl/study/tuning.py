@@ -68,7 +68,7 @@ def tune(
     if experiment.tune and not record.read(run):
         rounds = experiment.tune_rounds or experiment.rounds
         trial_settings = replace(settings, rounds=rounds, eval_every=rounds, evaluate_first=False)
-        trial_settings = replace(trial_settings, refresh=0, train_scores=False)
+        trial_settings = replace(trial_settings, refresh=0, train_scores=False, diagnose=False)
         judged = on_validation(federation)
         found = {}
         for label in experiment.methods:
