@@ -18,7 +18,7 @@ from edgefl.methods.client_state import ClientState, OwnModel, minibatches, pass
 from edgefl.methods.option_checks import check
 from edgefl.methods.personal_head import Personal
 from edgefl.methods.plan import Plan, Reply
-from edgefl.methods.shared_body import SharedBody
+from edgefl.methods.shared_body import SharedBody, head_steps
 from edgefl.methods.task import BODY
 from edgefl.models.neurons.model_spec import ModelSpec, layer_of
 from edgefl.models.neurons.update import values
@@ -46,6 +46,10 @@ class FedRep(SharedBody):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.head_epochs + self.epochs, self.batch)
 
+    @property
+    def head_passes(self) -> int:
+        return self.head_epochs
+
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
         head, body = head_steps(client_state.spec), body_steps(client_state.spec)
@@ -66,11 +70,6 @@ class FedRep(SharedBody):
         """Yield the model after the head was trained under the newest body, as the paper does for a new client."""
         with self.own(client_state, values(plan.payload[BODY])) as mine:
             yield self.refit(mine, client_state, epochs, self.batch, options=head_steps(client_state.spec))
-
-
-def head_steps(spec: ModelSpec) -> FitOptions:
-    """Return the options of steps of the head, in which the body keeps its bits, running statistics included."""
-    return FitOptions(trainable=frozenset(map(layer_of, spec.head)), bn_frozen="freeze")
 
 
 def body_steps(spec: ModelSpec) -> FitOptions:

@@ -60,6 +60,7 @@ class FedSelect(EarlyStopping, LocalTraining):
     name: ClassVar[str] = "fedselect"
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
+    trains_parts: ClassVar[bool] = True
 
     growth: float = 0.05
     personal: float = 0.5
@@ -158,6 +159,13 @@ class FedSelect(EarlyStopping, LocalTraining):
             if options is not None:
                 batches = minibatches(client_state, round, 1, self.batch, number)
                 yield client_state.learner.fit(client_state.data, batches, optimizer, options)
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield the server's model after `epochs` passes over all of it, because no coordinate is personal yet."""
+        client_state.learner.write({name: arrays[MODEL][name] for name in client_state.spec.exchanged})
+        mine = OwnModel(client_state.learner, client_state.data)
+        yield self.refit(mine, client_state, self.epochs, self.batch)
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:

@@ -72,6 +72,7 @@ class FedSpa(EarlyStopping, LocalTraining):
     name: ClassVar[str] = "fedspa"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
+    trains_parts: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = (MODEL,)
     former: ClassVar[Mapping[str, str]] = {"alpha": "prune_rate"}

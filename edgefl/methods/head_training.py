@@ -5,7 +5,7 @@ This module is not a method.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -78,6 +78,13 @@ class HeadTraining(EarlyStopping, OptimizerSettings):
         """Yield the model after `epochs` steps of the head, each over all samples. Only the server trains the body."""
         mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
         mine.head_steps(epochs, self.optimizer_at(self.beta), self.chunk)
+        yield mine.model
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield the common body under a new head after `tau` steps of the head."""
+        mine = Personal.of(client_state, arrays[BODY], self.head_init)
+        mine.head_steps(self.tau, self.optimizer_at(self.beta), self.chunk)
         yield mine.model
 
     @contextmanager

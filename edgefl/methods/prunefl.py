@@ -63,6 +63,7 @@ class PruneFL(EarlyStopping, FineTuning):
     name: ClassVar[str] = "prunefl"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = False
+    trains_parts: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = (IMPORTANCE,)
 
     density: float = 0.5

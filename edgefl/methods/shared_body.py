@@ -6,11 +6,12 @@ on the clients (personal_head.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.early_stopping import EarlyStopping
@@ -21,6 +22,7 @@ from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import ModelSpec, layer_of
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,25 @@ class SharedBody(EarlyStopping, LocalTraining):
         mine = Personal.of(client_state, shared, self.head_init)
         yield mine.model
 
+    @property
+    def head_passes(self) -> int:
+        """The passes over the head of a client that has never taken part."""
+        return self.epochs
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield the common body under a new head after `head_passes` over the head."""
+        with self.own(client_state, arrays[BODY]) as mine:
+            yield self.refit(mine, client_state, self.head_passes, self.batch, options=head_steps(client_state.spec))
+
     @contextmanager
     def judged(self, client_state: ClientState, plan: Plan) -> Iterator[OwnModel]:
         """Yield the body that the learner holds under the client's head."""
         held = client_state.learner.read(client_state.spec.body)
         with self.own(client_state, {name: value.copy() for name, value in held.items()}) as mine:
             yield mine
+
+
+def head_steps(spec: ModelSpec) -> FitOptions:
+    """Return the options of steps of the head, in which the body keeps its bits, running statistics included."""
+    return FitOptions(trainable=frozenset(map(layer_of, spec.head)), bn_frozen="freeze")

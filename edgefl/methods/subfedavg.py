@@ -67,6 +67,7 @@ class SubFedAvg(EarlyStopping, LocalTraining):
     name: ClassVar[str] = "subfedavg"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
+    trains_parts: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
 
     density: float = 0.5

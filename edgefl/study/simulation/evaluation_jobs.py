@@ -47,6 +47,26 @@ class PersonalEvaluation:
             return own_scores(algorithm, client_state, shared, parts, time.thread_time)
 
 
+@dataclass(frozen=True)
+class NewcomerEvaluation:
+    """The evaluation of a client that has never taken part, on its own test samples. `common` has w^0 and the arrays
+    of the server's state.
+
+    client  id, which follows the ids of the clients that take part
+    """
+
+    client: int
+    needs_kept: ClassVar[bool] = False
+
+    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> Evaluation:
+        (initial, arrays), algorithm = common, player.cast.algorithm
+        with (
+            player.client_state(self.client, None, initial) as client_state,
+            algorithm.newcomer(client_state, arrays) as mine,
+        ):
+            return mine.evaluate(client_state.test)
+
+
 class Refreshed(NamedTuple):
     """The result of a refresh, and the bytes of the payload that it downloads."""
 
