@@ -225,7 +225,7 @@ def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Ax
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:
     """Return the request to evaluate after a round. A global model or body in it is exact: dense float32."""
-    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: spec.body}
+    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: algorithm.body_names(spec)}
     parts |= {part: tuple(state.arrays[part]) for part in algorithm.beside(state.arrays)}
     payload = {
         part: codec.encode(take(state.arrays[part], spec, None, names=names), spec)
