@@ -66,7 +66,8 @@ def test_other_losses_and_optimizers_are_served_as_simulated(tmp_path: Path) -> 
     assert main(["simulate", "--replay", str(tmp_path / "served"), "--workers", "1"]) == 0
 
 
-def without_times(log_record):
+def without_times(value):
     """Return metrics without measured times."""
-    clients = [{name: value for name, value in each.items() if name != "seconds"} for each in log_record["clients"]]
-    return {**log_record, "seconds": None, "clients": clients}
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in value.items() if key != "seconds"}
+    return [without_times(item) for item in value] if isinstance(value, list) else value

@@ -229,7 +229,7 @@ def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: Model
 
     It asks for the work of the adaptation where the method says that a client adapts its model.
     """
-    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: spec.body}
+    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: algorithm.body_names(spec)}
     parts |= {part: tuple(state.arrays[part]) for part in algorithm.beside(state.arrays)}
     payload = {
         part: codec.encode(take(state.arrays[part], spec, None, names=names), spec)
