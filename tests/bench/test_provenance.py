@@ -18,8 +18,10 @@ import pytest
 
 from bench.papers.comparison import COMPARISON
 from bench.papers.comparison_run import RESULTS
+from bench.papers.fair import FAIR
 from bench.papers.weak import WEAK
 from tests.bench import record_figures as records
+from tests.bench import record_tables
 from tests.bench.record_figures import Numbers, Rows, figures
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +69,7 @@ def made_by(patterns: tuple[str, ...]) -> str:
         record = json.loads(path.read_text(encoding="utf-8"))
         cpu = "Intel Xeon" if "Xeon" in record["machine"]["cpu"] else record["machine"]["cpu"]
         machines.add(f"{cpu} ({'AVX-512' if record['machine']['isa'] == 'avx512' else 'AVX2'})")
-        rows = [row["seeds"] for row in record.get("results", ())]
+        rows = [record["seeds"]] if "seeds" in record else [row["seeds"] for row in record.get("results", ())]
         if not rows:
             rows = [[record["experiment"]["seed"] if "experiment" in record else int(path.name.split("-")[2])]]
         seeds |= set(chain(*rows))
@@ -122,6 +124,8 @@ TABLES = {
     "comparison, speech": comparison("speech"),
     "comparison, fashion": comparison("fashion"),
     "comparison, emnist": comparison("emnist"),
+    "equal trials, digits": Source(partial(record_tables.reached, FAIR, "digits"), made=("fair/digits-*.json",)),
+    "equal trials, digits, differences": Source(partial(record_tables.ahead, FAIR, "digits")),
     "weak, offers": Source(records.offers),
     **{
         f"weak, {place}, {what}": source

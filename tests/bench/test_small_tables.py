@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.papers import fedumf_appendix, pflego_figures, rivals, seconds, synthetic
+from bench.papers import command, fedumf_appendix, pflego_figures, published, rivals, seconds, synthetic
 from bench.papers.comparison import run
 from bench.papers.comparison_run import chosen, mean_of
 from bench.papers.fedumf_appendix import CLIENTS, SHARES
-from bench.papers.table import Found, Row, compare
+from bench.papers.table import Found, Row, Run, compare
+from edgefl.errors import DataError
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import build
 
@@ -100,3 +102,38 @@ def test_ratios_of_seconds_stand_beside_the_paper_s() -> None:
     assert seconds.rows({"seconds": {"PFLEGO": 2.0, "Ditto": 7.0}})["Ditto"] == [7.0, 3.5, 26.105, 26.105 / 7.024]
     for label in seconds.labels(50).values():
         build(label, {})
+
+
+def test_a_table_without_data_is_not_run_and_the_next_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def no_data(run: Run, *_: Any) -> Any:
+        asked.append(run.experiment.data)
+        raise DataError(f"{run.experiment.data}: not found")
+
+    monkeypatch.setattr(command, "metrics", no_data)
+    tables = "published-fedspu-cifar10-1,published-fedumf-mnist"
+    assert command.main(["published", "--tables", tables, "--dir", str(tmp_path), "--results", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "published-fedspu-cifar10-1: not run: no data: cifar10: not found",
+        "published-fedumf-mnist: not run: no data: mnist: not found",
+    ]
+    assert asked == ["cifar10", "mnist"]
+
+
+def test_published_tables_have_the_settings_of_their_presets() -> None:
+    tables = {table.name: table for table in published.tables(quick=False)}
+    run_ = tables["published-fedumf-mnist"].runs()[0].experiment
+    assert (run_.rounds, run_.per_round, run_.batch, run_.lr, dict(run_.options)["lr_decay"]) == (
+        100,
+        15,
+        50,
+        0.1,
+        0.998,
+    )
+    rows = {row.label: row.paper for row in tables["published-fedspu-speech-0.1"].rows}
+    assert (rows["FedSPU"], rows["FjORD"]) == (35.14, 7.39)
+    for each in tables["published-pflego-cifar10-no"].runs():
+        each.experiment.algorithms()
