@@ -117,6 +117,7 @@ TABLES = {
     "FedSPU, 500 rounds, alpha .1": Source(partial(records.fedspu, "0.1"), made=("fedspu-0.1.json",)),
     "FedSPU, 500 rounds, alpha .5": Source(partial(records.fedspu, "0.5"), made=("fedspu-0.5.json",)),
     "FedUmf": Source(records.fedumf, made=("rounds-*.json", "appendix.json")),
+    "FedUmf, drawn data": Source(record_tables.synthetic, made=("synthetic-3.json", "synthetic-13.json")),
     "PFLEGO": Source(records.pflego, made=("pflego-fashion*.json", "pflego-omniglot.json")),
     "FedSpa, with the 19 rows of bench/README.md": NO_SOURCE,
     "comparison, digits": comparison("digits"),
