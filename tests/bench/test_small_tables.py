@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 
 from bench.papers import command, fedumf_appendix, pflego_figures, published, rivals, seconds, synthetic
-from bench.papers.comparison import run
-from bench.papers.comparison_run import chosen, mean_of
+from bench.papers.comparison import run, searched
+from bench.papers.comparison_run import adapted, chosen, mean_of
+from bench.papers.fair import FAIR
 from bench.papers.fedumf_appendix import CLIENTS, SHARES
+from bench.papers.rivals import FAIR_1
 from bench.papers.table import Found, Row, Run, compare
 from edgefl.errors import DataError
 from edgefl.experiment.settings import Experiment
@@ -91,6 +94,17 @@ def test_rivals_have_one_rate_and_the_partition_of_their_table(tmp_path: Any) ->
             every = 10 if name.endswith("adapted") else 4
             assert (experiment.partition, experiment.rounds, experiment.eval_every) == (f"dirichlet:{alpha}", 20, every)
             assert method.lr == 0.1
+
+
+def test_rivals_on_another_partition_take_the_values_that_fair_has_chosen(tmp_path: Path) -> None:
+    trial = searched(FAIR, "digits", "Hermes", {}, 101)
+    made = {"experiment": trial.experiment.to_json(), "chosen": {"lr": 0.2, "prune_rate": 0.1}}
+    (tmp_path / "fair").mkdir()
+    (tmp_path / "fair" / "digits-hermes-search.json").write_text(json.dumps(made), encoding="utf-8")
+    assert chosen(FAIR_1, tmp_path / "fair-1", "digits", "Hermes") == 0.2
+    assert adapted(FAIR_1, tmp_path / "fair-1", "digits", "Hermes", 0.2) == {"prune_rate": 0.1}
+    assert chosen(FAIR_1, tmp_path / "fair-1", "digits", "FedMP") is None
+    assert run(FAIR_1, "digits", "Hermes", 0.2, 1).experiment.partition == "dirichlet:1"
 
 
 def test_a_trial_without_a_finite_loss_in_one_seed_has_no_score() -> None:
