@@ -192,9 +192,13 @@ def search_name(study: Study, workload: str, name: str) -> str:
 
 
 def _search(study: Study, results: Path, workload: str, name: str) -> Piece | None:
-    """Return the record of a method's search, or None without a record. Raises RunError as `_record` does."""
+    """Return the record of a method's search, of this study or of one that lends it, or None without a record.
+
+    Raises RunError as `_record` does.
+    """
     run = comparison.searched(study, workload, name, {}, comparison.TUNING_SEEDS[0])
-    return _record(results, run._replace(name=search_name(study, workload, name)))
+    run, lent = run._replace(name=search_name(study, workload, name)), (results.with_name(each) for each in study.lent)
+    return _record(results, run) or next((each for where in lent if (each := _same(where, run))), None)
 
 
 def chosen(study: Study, results: Path, workload: str, name: str) -> float | None:

@@ -13,7 +13,7 @@ from bench.papers import fair, fedumf_appendix, pflego_figures, rivals, seconds
 from bench.papers.comparison import Study
 from bench.papers.comparison_run import RESULTS, found
 from bench.papers.comparison_run import adapted as other_options
-from bench.papers.comparison_table import Known
+from bench.papers.comparison_table import Known, in_points
 from edgefl.study.comparison import Figure
 from edgefl.study.paired_differences import PairedDifference
 from tests.bench.record_figures import Numbers, Rows, of_paper
@@ -64,14 +64,18 @@ def ahead(study: Study, place: str) -> Rows:
 
 
 def beside_rivals() -> Rows:
-    """Return accuracy, worst tenth, both after adaptation, the accuracy at FedSPU's bytes, and megabytes."""
+    """Return accuracy, worst tenth, both after adaptation, and accuracy at FedSPU's bytes, then megabytes, and how far
+    FedSPU is ahead at its bytes, with the interval.
+    """
     rows = {}
-    for alpha in rivals.ALPHAS:
-        known = _known(rivals.STUDIES[f"rivals-{alpha}"], "emnist")
-        for name, (_, made) in known.items():
+    for alpha, study in ((".1", fair.FAIR), ("1", rivals.FAIR_1)):
+        known = _known(study, "digits")
+        for name in (each for each in rivals.RIVALS if not each.endswith(fair.ADAPTED)):
             at_bytes = fair.at_equal(known, name)[0]
             scores = [100 * figure.mean for figure in (*fair.figures(known, name), at_bytes) if figure.mean is not None]
-            rows[f"alpha {alpha.removeprefix('0')}: {name}"] = [*scores, spent(made)[0]]
+            pair = [in_points(each[0]).values for each in (fair.at_equal(known, fair.FEDSPU), [at_bytes])]
+            off = [] if name == fair.FEDSPU else _between(PairedDifference.of(*pair))
+            rows[f"alpha {alpha}: {name}"] = [*scores, spent(known[name][1])[0], *off]
     return rows
 
 

@@ -167,8 +167,8 @@ def test_no_workers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_an_unknown_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["fedumf", "--tables", "a1"]) == 2
-    expected = "table 'a1'; expected some of rounds-iid, rounds-two-classes, alpha, appendix\n"
+    assert command.main(["fedspu", "--tables", "a1"]) == 2
+    expected = "table 'a1'; expected some of fedspu-0.1, fedspu-0.5\n"
     assert capsys.readouterr().err == expected
 
 

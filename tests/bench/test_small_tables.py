@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.papers import fedumf_appendix, pflego_figures, rivals, seconds, synthetic
-from bench.papers.comparison import run
-from bench.papers.comparison_run import chosen, mean_of
+from bench.papers import command, fedumf_appendix, pflego_figures, published, rivals, seconds, synthetic
+from bench.papers.comparison import run, searched
+from bench.papers.comparison_run import adapted, chosen, mean_of
+from bench.papers.fair import FAIR
 from bench.papers.fedumf_appendix import CLIENTS, SHARES
-from bench.papers.table import Found, Row, compare
+from bench.papers.rivals import FAIR_1
+from bench.papers.table import Found, Row, Run, compare
+from edgefl.errors import DataError
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import build
 
@@ -91,6 +96,17 @@ def test_rivals_have_one_rate_and_the_partition_of_their_table(tmp_path: Any) ->
             assert method.lr == 0.1
 
 
+def test_rivals_on_another_partition_take_the_values_that_fair_has_chosen(tmp_path: Path) -> None:
+    trial = searched(FAIR, "digits", "Hermes", {}, 101)
+    made = {"experiment": trial.experiment.to_json(), "chosen": {"lr": 0.2, "prune_rate": 0.1}}
+    (tmp_path / "fair").mkdir()
+    (tmp_path / "fair" / "digits-hermes-search.json").write_text(json.dumps(made), encoding="utf-8")
+    assert chosen(FAIR_1, tmp_path / "fair-1", "digits", "Hermes") == 0.2
+    assert adapted(FAIR_1, tmp_path / "fair-1", "digits", "Hermes", 0.2) == {"prune_rate": 0.1}
+    assert chosen(FAIR_1, tmp_path / "fair-1", "digits", "FedMP") is None
+    assert run(FAIR_1, "digits", "Hermes", 0.2, 1).experiment.partition == "dirichlet:1"
+
+
 def test_a_trial_without_a_finite_loss_in_one_seed_has_no_score() -> None:
     assert mean_of({"lr": 1}, [{"accuracy": 0.5, "loss": 1.0}, {}]).loss is None
     assert mean_of({"lr": 1}, [{"accuracy": 0.5, "loss": 1.0}, {"accuracy": 1.0, "loss": 2.0}])[1:] == (0.75, 1.5)
@@ -100,3 +116,38 @@ def test_ratios_of_seconds_stand_beside_the_paper_s() -> None:
     assert seconds.rows({"seconds": {"PFLEGO": 2.0, "Ditto": 7.0}})["Ditto"] == [7.0, 3.5, 26.105, 26.105 / 7.024]
     for label in seconds.labels(50).values():
         build(label, {})
+
+
+def test_a_table_without_data_is_not_run_and_the_next_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def no_data(run: Run, *_: Any) -> Any:
+        asked.append(run.experiment.data)
+        raise DataError(f"{run.experiment.data}: not found")
+
+    monkeypatch.setattr(command, "metrics", no_data)
+    tables = "published-fedspu-cifar10-1,published-fedumf-mnist"
+    assert command.main(["published", "--tables", tables, "--dir", str(tmp_path), "--results", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "published-fedspu-cifar10-1: not run: no data: cifar10: not found",
+        "published-fedumf-mnist: not run: no data: mnist: not found",
+    ]
+    assert asked == ["cifar10", "mnist"]
+
+
+def test_published_tables_have_the_settings_of_their_presets() -> None:
+    tables = {table.name: table for table in published.tables(quick=False)}
+    run_ = tables["published-fedumf-mnist"].runs()[0].experiment
+    assert (run_.rounds, run_.per_round, run_.batch, run_.lr, dict(run_.options)["lr_decay"]) == (
+        100,
+        15,
+        50,
+        0.1,
+        0.998,
+    )
+    rows = {row.label: row.paper for row in tables["published-fedspu-speech-0.1"].rows}
+    assert (rows["FedSPU"], rows["FjORD"]) == (35.14, 7.39)
+    for each in tables["published-pflego-cifar10-no"].runs():
+        each.experiment.algorithms()
