@@ -142,28 +142,10 @@ def test_settings_are_kept() -> None:
 
 
 REFUSALS: dict[str, tuple[nn.Module, str]] = {
-    "the states of two layers": (
-        recurrent(nn.GRU, lambda m, x: m.r(x)[1].mean(0), num_layers=2),
-        "the last states of several layers; expected the state of one layer, as by h[-1]",
-    ),
-    "two directions": (
-        Forward(lambda m, x: m.r(x)[0].mean(1), r=nn.GRU(FEATURES, 4, batch_first=True, bidirectional=True)),
-        "bidirectional=True; expected False",
-    ),
-    "projection": (recurrent(nn.LSTM, ends("LSTM")["mean"], proj_size=2), "proj_size=2; expected 0"),
     "initial state": (
         recurrent(nn.GRU, lambda m, x: m.r(x, x.relu())[0][:, 0]),
         "an initial state; expected no state, or torch.zeros that forward makes",
     ),
-    "learned initial state": (
-        Forward(
-            lambda m, x: m.r(x, m.h.weight[:1].unsqueeze(0).expand(-1, x.size(0), -1))[0][:, 0],
-            r=nn.GRU(FEATURES, 4, batch_first=True),
-            h=nn.Linear(4, 1),
-        ),
-        "an initial state; expected no state, or torch.zeros",
-    ),
-    "state of the batch before": (Stateful(), "its output differs at a second call; expected a forward that keeps"),
     "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "the cells of an LSTM; expected its outputs"),
     "of features": (Forward(lambda m, x: m.r(x[:, 0])[0], r=nn.GRU(6, 4)), "input of 1 extents; expected steps"),
     "other keys": (attention(lambda m, x: m.a(x, x.relu(), x)[0]), "query, key and value differ"),
@@ -193,10 +175,32 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
     ),
 }
 
+OF_STATES: dict[str, tuple[nn.Module, str]] = {  # torch.export takes seconds for each
+    "the states of two layers": (
+        recurrent(nn.GRU, lambda m, x: m.r(x)[1].mean(0), num_layers=2),
+        "the last states of several layers; expected the state of one layer, as by h[-1]",
+    ),
+    "two directions": (
+        Forward(lambda m, x: m.r(x)[0].mean(1), r=nn.GRU(FEATURES, 4, batch_first=True, bidirectional=True)),
+        "bidirectional=True; expected False",
+    ),
+    "projection": (recurrent(nn.LSTM, ends("LSTM")["mean"], proj_size=2), "proj_size=2; expected 0"),
+    "learned initial state": (
+        Forward(
+            lambda m, x: m.r(x, m.h.weight[:1].unsqueeze(0).expand(-1, x.size(0), -1))[0][:, 0],
+            r=nn.GRU(FEATURES, 4, batch_first=True),
+            h=nn.Linear(4, 1),
+        ),
+        "an initial state; expected no state, or torch.zeros",
+    ),
+    "state of the batch before": (Stateful(), "its output differs at a second call; expected a forward that keeps"),
+}
+
 
 @pytest.mark.filterwarnings("ignore:.*")
-def test_what_has_no_representation_is_refused_and_named() -> None:
-    for name, (module, message) in REFUSALS.items():
+@pytest.mark.parametrize("refusals", [REFUSALS, OF_STATES], ids=["attention and steps", "states"])
+def test_what_has_no_representation_is_refused_and_named(refusals: dict[str, tuple[nn.Module, str]]) -> None:
+    for name, (module, message) in refusals.items():
         with pytest.raises(GraphError) as error:
             from_torch(module, example(3, STEPS, FEATURES))
         assert message in str(error.value), name
