@@ -25,10 +25,20 @@ FLAGS = [STANDARD, "-g0", "-fPIC", "-pthread", "-fvisibility=hidden", "-DNDEBUG"
 SHARED = ["-shared", "-pthread", *(["-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else ["-Wl,-s"])]
 LIBRARY = "libedgefl.so"
 GENERATED = os.path.join("build", "generated")  # what follows from the table of operations
+BINDING = ["-O1"]  # for what is checked once for each recorded call: three quarters of the time that it takes with -O2
 MODULE = ["-O1", "-std=c++17"]  # for what reads pybind11: two thirds of the time that it takes with -O2 and c++2a
 BODIES = ["-O2", "-ftree-loop-vectorize", "-fvect-cost-model=dynamic", "-finline-functions"]  # of -O3, what helps
 for _bound in ("max-inline-insns-single=200", "max-inline-insns-auto=30", "early-inlining-insns=14"):
     BODIES += ["--param", _bound]
+# Passes of -O2 that take time and make no step faster (bench/README.md, "The build"). -O1 with the other passes would
+# not do: it unrolls loops after the arrays in them should have become registers.
+for _pass in (
+    *("schedule-insns2", "gcse", "thread-jumps", "tree-vrp", "expensive-optimizations", "tree-tail-merge"),
+    *("crossjumping", "tree-switch-conversion", "store-merging", "optimize-strlen", "partial-inlining", "lra-remat"),
+    *("ipa-icf", "ipa-sra", "ipa-cp", "ipa-bit-cp", "ipa-vrp", "devirtualize", "reorder-blocks-and-partition"),
+    *("isolate-erroneous-paths-dereference", "exceptions", "asynchronous-unwind-tables"),  # no body throws
+):
+    BODIES.append(f"-fno-{_pass}")
 COMPILER_BYTES = 512 << 20  # memory that a compiler takes for the largest file
 RULES = """\
 rule compile
@@ -93,8 +103,8 @@ def optimisation(source: str, gcc: bool) -> list[str]:
     """Return the words for a source file.
 
     Bodies take GCC 1.5 to 2 times as long at -O3, of which they need loops turned to vectors and the bounds for
-    inlining. All bodies and the precompiled header have the same words. GCC 12 compiles a file at -O3 that begins with
-    a header of -O2 as at -O2.
+    inlining. All bodies and the precompiled header have the same words. GCC 12 compiles a file with the words of the
+    precompiled header with which it begins.
     """
     if not source.startswith("csrc/isa"):
         return ["-O2"]
@@ -146,10 +156,11 @@ def units(places: Places) -> dict[str, list[str]]:
     compile than the files. The unit `module` alone reads the headers of pybind11.
     """
     module = ["csrc/python.cc", "csrc/python/values.cc"]
+    core = glob("csrc/core/*.cc")
     checks = [*glob("csrc/api/*.cc"), *glob(f"{GENERATED}/api_*.cc")]
     binding = [*({*glob("csrc/python/*.cc")} - {*module}), *glob(f"{GENERATED}/binding_*.cc")]
     return {
-        "library": [_unit(places, "api", checks), *sorted(glob("csrc/core/*.cc")), *sorted(glob("csrc/isa/*.cc"))],
+        "library": [_unit(places, "api", checks), _unit(places, "core", core), *sorted(glob("csrc/isa/*.cc"))],
         "module": [_unit(places, "binding", binding), _unit(places, "module", module)],
     }
 
@@ -194,7 +205,7 @@ def ninja_file(compiler: Compiler, places: Places) -> str:
         objects.append(_compile(lines, source, places, words, header=header if source.startswith("csrc/isa") else ""))
     _link(lines, places.library, objects, [*SHARED, *([f"-Wl,-soname,{LIBRARY}"] if linux else []), *compiler.link])
     flags += compiler.module
-    words = [["-O2", *flags], [*MODULE, *flags]]
+    words = [[*BINDING, *flags], [*MODULE, *flags]]
     objects = [_compile(lines, *each, places.suffix) for each in zip(files["module"], [places] * 2, words)]
     origin = "-Wl,-rpath,$ORIGIN" if linux else "-Wl,-rpath,@loader_path"
     words = [*SHARED, f"-L{places.out}", "-ledgefl", origin, *compiler.link]

@@ -78,13 +78,13 @@ needs_compiler = pytest.mark.skipif(
 
 @needs_compiler
 def test_a_build_compiles_what_a_change_reaches(native_build: ModuleType, tree: Path) -> None:
-    library = {"csrc_core_threads.o", "csrc_isa_avx2_linear.o", "csrc_isa_scalar_linear.o", "units_api.o"}
+    library = {"units_core.o", "csrc_isa_avx2_linear.o", "csrc_isa_scalar_linear.o", "units_api.o"}
     module = {f"units_binding{SUFFIX}.o", f"units_module{SUFFIX}.o"}
     libraries = {"libedgefl.so", f"_core{SUFFIX}"}
     assert built(native_build) == library | module | libraries
     assert built(native_build) == set()
     (tree / "csrc/shared.h").write_text("#define SHARED 2\n")
-    assert built(native_build) == {"csrc_core_threads.o"} | libraries
+    assert built(native_build) == {"units_core.o"} | libraries
     (tree / "csrc/python/windows.cc").write_text("int windows() { return 9; }\n")
     assert built(native_build) == {f"units_binding{SUFFIX}.o", f"_core{SUFFIX}"}
     (tree / "csrc/isa/headers.h").write_text("#define HEADERS 2\n")

@@ -313,13 +313,13 @@ void renew_in_child() {
     pool = new Pool(pool->threads(), pool->chosen());
 }
 
-struct AtLoad {
-    AtLoad() {
+struct PoolAtLoad {
+    PoolAtLoad() {
         const std::vector<int> chosen = chosen_cores();
         pool = new Pool(threads_at_load(chosen), chosen);
         pthread_atfork(nullptr, nullptr, renew_in_child);
     }
-} at_load;
+} pool_at_load;
 
 }  // namespace
 
