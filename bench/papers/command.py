@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.papers import adapted, comparison_run, fedspa, fedspu, fedumf, pflego, pfllib, weak, weak_table
+from bench.papers import adapted, comparison, comparison_run, fedspa, fedspu, fedumf, pflego, pfllib, weak, weak_table
 from bench.papers.condensed import kept
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
@@ -30,6 +30,7 @@ PAPERS = {
 }  # by name: the tables of a paper, quick or whole
 OTHERS = {
     "comparison": comparison_run.main,
+    "held-out": partial(comparison_run.main, study=comparison.HELD_OUT),
     "adapted": partial(comparison_run.main, study=adapted.ADAPTED, show=adapted.print_table),
     "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
     "pfllib": pfllib.main,
