@@ -11,6 +11,7 @@ import pytest
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.experiment.assembly import assemble
+from edgefl.methods.rounds.adaptation import ADAPTATION
 from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
@@ -68,5 +69,8 @@ def test_other_losses_and_optimizers_are_served_as_simulated(tmp_path: Path) -> 
 
 def without_times(log_record):
     """Return metrics without measured times."""
-    clients = [{name: value for name, value in each.items() if name != "seconds"} for each in log_record["clients"]]
-    return {**log_record, "seconds": None, "clients": clients}
+    timeless = {name: value for name, value in log_record.items() if name != "seconds"}
+    for found in (timeless, timeless.get(ADAPTATION, {})):
+        if "clients" in found:
+            found["clients"] = [{name: each[name] for name in each if name != "seconds"} for each in found["clients"]]
+    return timeless
