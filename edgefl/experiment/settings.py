@@ -213,8 +213,8 @@ class Experiment:
                 )
             if self.held_out and not method.has_newcomers:
                 raise ValueError(
-                    f"held_out={self.held_out} with {name}, whose server has nothing for a client that never took "
-                    "part; expected a method with a model, body or head of all clients, such as fedavg or fedrep"
+                    f"held_out={self.held_out} with {name}, which has no model for a client that never took part; "
+                    "expected a method with a model, body or one-layer head of all clients, such as fedavg or fedrep"
                 )
         return methods
 

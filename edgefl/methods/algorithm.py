@@ -23,6 +23,7 @@ from edgefl.methods.throughput import Workload
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.model_spec import ModelSpec
 
 FORMER_VERBS = {"fold": "aggregate", "wants_pace": "wants_throughput"}  # former name of a verb -> present name
 
@@ -220,10 +221,14 @@ class Algorithm(ABC):
 
         Unless a method says otherwise, a client downloads everything that all clients share.
         """
-        parts = {MODEL: None, BODY: task.spec.body}
+        parts = {MODEL: None, BODY: self.body_names(task.spec)}
         found = {part: names for part, names in parts.items() if part in state.arrays}
         payload = {part: take(state.arrays[part], task.spec, None, names=names) for part, names in found.items()}
         return [Plan("evaluate", round, client, payload=payload) for client in clients]
+
+    def body_names(self, spec: ModelSpec) -> tuple[str, ...]:
+        """Return the names of the parameters that the payload BODY has: all parameters without the head."""
+        return spec.body
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:

@@ -72,7 +72,7 @@ def test_a_client_whose_loss_rises_is_averaged_once_more_and_leaves(name: str) -
     assert same_bits(before, copied(run.clients[1].learner.read()))
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", [*JUDGED, "fedrep:head_layers=2"])
 def test_the_loss_that_decides_is_that_of_the_model_that_was_trained(name: str) -> None:
     """L = .7 L_train + .3 L_val, with L_val by another learner, from the values that the client sent."""
     run = run_of(f"{name}:es=1")

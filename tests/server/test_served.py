@@ -84,7 +84,8 @@ METHODS = {
     "fjord": FjORD(**OPTIONS, keep=(0.25, 0.5, 1.0)),
     "fedspa": FedSpa(**OPTIONS, density=0.4),
     "fedspa-rsm": FedSpa(**OPTIONS, density=0.4, search="rsm"),
-    "fedspa at random": FedSpa(**OPTIONS, density=0.4, masks="different", growth="random", distribution="uniform"),
+    "fedspa:search=set": FedSpa(**OPTIONS, density=0.4, masks="different", search="set", distribution="uniform"),
+    "fedspa:search=snip": FedSpa(**OPTIONS, density=0.4, search="snip"),
 }
 
 

@@ -179,7 +179,7 @@ class DeviceModel:
 
     def _evaluate(self, message: Evaluate, clock: Callable[[], float]) -> Evaluated:
         spec = self._client_state.spec
-        body_names = tuple(name for name in spec.body if name not in spec.frozen)
+        body_names = tuple(name for name in self._algorithm.body_names(spec) if name not in spec.frozen)
         current, body = self._part(message, MODEL, spec.exchanged), self._part(message, BODY, body_names)
         parts = {name: part for name, part in ((MODEL, current), (BODY, body)) if part is not None}
         parts |= self._beside(message)

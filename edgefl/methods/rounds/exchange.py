@@ -184,6 +184,8 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
         if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
             return f"{who} has missing or unrequested blocks in {name}: {', '.join(wrong[:3])}"
         if plan.due[name].kind == "chosen":
+            if miscounted := plan.due[name].miscounted(mask_of(update), spec):
+                return f"{who} has values in {name} at {miscounted}"
             continue
         for parameter, block in update.blocks.items():
             if block.index != _planned_index(plan, name, parameter, spec):
@@ -193,9 +195,8 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
             return (
                 f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected a mask that leaves these parameters whole"
             )
-        for parameter, count in (plan.due[name].counts or {}).items():
-            if (found := int(np.count_nonzero(mask.bits.get(parameter, 0)))) != count:
-                return f"{who} has a mask {name} with {found} coordinates of {parameter}; expected {count}"
+        if miscounted := plan.due[name].miscounted(mask, spec):
+            return f"{who} has a mask {name} with {miscounted}"
     return None
 
 
@@ -228,7 +229,7 @@ def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: Model
 
     It asks for the work of the adaptation where the method says that a client adapts its model.
     """
-    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: spec.body}
+    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: algorithm.body_names(spec)}
     parts |= {part: tuple(state.arrays[part]) for part in algorithm.beside(state.arrays)}
     payload = {
         part: codec.encode(take(state.arrays[part], spec, None, names=names), spec)

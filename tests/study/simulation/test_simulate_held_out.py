@@ -81,7 +81,7 @@ def test_what_cannot_be_is_refused_before_the_run() -> None:
     assert Experiment.from_json(SMALL.to_json()).held_out == 2
     with pytest.raises(ValueError, match="held_out=-1; expected held_out >= 0"):
         replace(plain, held_out=-1)
-    with pytest.raises(ValueError, match="held_out=2 with local, whose server has nothing for a client that never"):
+    with pytest.raises(ValueError, match="held_out=2 with local, which has no model for a client that never"):
         replace(SMALL, methods=("fedavg", "local")).algorithms()
     with pytest.raises(ValueError, match="held_out=2 with a server; expected it in a simulation only"):
         replace(SMALL, methods=("fedavg",)).check_served()
