@@ -15,6 +15,7 @@ from typing import Any
 
 from bench.papers import (
     adapted,
+    comparison,
     comparison_run,
     fair,
     fedspa,
@@ -46,6 +47,7 @@ PAPERS = {
 }  # by name: the tables of a paper, quick or whole, and the tables of published data
 OTHERS = {
     "comparison": comparison_run.main,
+    "held-out": partial(comparison_run.main, study=comparison.HELD_OUT),
     "adapted": partial(comparison_run.main, study=adapted.ADAPTED, show=adapted.print_table),
     "fair": partial(comparison_run.main, study=fair.FAIR, show=fair.print_table),
     **{

@@ -126,6 +126,9 @@ METHODS = {
     "Hermes": Method("hermes"),
 }
 COMPARISON = Study("comparison", METHODS, {"refresh": REFRESH})
+HELD_OUT = Study(  # local training has nothing for clients that never take part
+    "held-out", {name: each for name, each in METHODS.items() if name != "Local"}, {"held_out": 5}, 2, ("comparison",)
+)
 
 
 def tuned(study: Study, workload: str, name: str) -> Run:
@@ -186,7 +189,7 @@ def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
     """Return the experiment's federation, with the model of its place."""
     workload = next(each for each in WORKLOADS.values() if each.data == experiment.data)
     data = data_of(experiment, data_dir)
-    data = _in_groups(data, experiment.clients, experiment.seed) if experiment.partition == "group" else data
+    data = _in_groups(data, experiment.owners, experiment.seed) if experiment.partition == "group" else data
     graph = model(workload, data.input_shape, data.classes)
     drawn = Model(graph, graph.init(rng.stream(experiment.seed, rng.INIT)))
     return assemble(experiment, data_dir, drawn, data)

@@ -1,4 +1,5 @@
-"""`python -m bench papers comparison`, weak, adapted or fair: carries out missing runs of the study, prints its tables.
+"""`python -m bench papers comparison`, held-out, weak, adapted or fair: carries out missing runs of the study, and
+prints its tables.
 
 Every finished run is a record of its own in results/STUDY, so that machines and processes may share the work: `--part
 1/2` takes every second method. A run that was killed goes on from its last checkpoint.

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from bench.papers import command, comparison, comparison_run
-from bench.papers.comparison import COMPARISON, METHODS, WORKLOADS
+from bench.papers.comparison import COMPARISON, HELD_OUT, METHODS, WORKLOADS
 from bench.papers.comparison_run import chosen, found, shortened
 from bench.papers.comparison_table import at, compared, orders, verdict
 from bench.papers.pieces import piece
 from edgefl.errors import RunError
 from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.tuned_values import combinations
+from edgefl.methods import build
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.study.comparison import Figure
 from edgefl.study.summary import Summary
@@ -130,3 +131,11 @@ def test_an_unknown_choice_is_named(given: list[str], capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         command.main(["comparison", *given])
     assert f"{given[1]!r}; expected" in capsys.readouterr().err
+
+
+def test_the_comparison_with_clients_held_out_takes_the_rates_of_the_other() -> None:
+    run = comparison.run(HELD_OUT, "digits", "FedAvg", 0.1, 2)
+    assert (run.experiment.clients, run.experiment.held_out, run.experiment.refresh) == (20, 5, 0)
+    assert comparison.tuned(HELD_OUT, "digits", "FedAvg") == comparison.tuned(COMPARISON, "digits", "FedAvg")
+    assert METHODS.keys() - HELD_OUT.methods.keys() == {"Local"}
+    assert all(build(each.label, {}).has_newcomers for each in HELD_OUT.methods.values())
