@@ -70,7 +70,9 @@ def test_a_client_that_stopped_answers_without_training(name: str) -> None:
     assert same_bits(before, copied(run.clients[0].learner.read()))
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedprox", "random-dropout:scale=0", "fedmp", "fedper", "fedrep:head_layers=2"])
+@pytest.mark.parametrize(
+    "name", ["fedavg", "fedprox", "random-dropout:scale=0", "fedmp", "fedper", "fedrep:head_layers=2"]
+)
 def test_the_loss_that_decides_is_that_of_the_model_that_was_trained(name: str) -> None:
     """L = .7 L_train + .3 L_val, with L_val by another learner, from the values that the client sent."""
     run = run_of(f"{name}:es=1")
