@@ -61,9 +61,10 @@ class OwnHead(Algorithm):
         head, and GraphError for a last node that is not a Linear layer.
         """
         check_head_layers(task.spec, self.head_layers)
-        if task.graph is not None and task.spec.head:
+        begun = begin(initial, task, self.head(task.spec))
+        if task.graph is not None:
             with_classes(task.graph, outputs_of(task.spec))  # a check that a client's learner can have such a head
-        return begin(initial, task, self.head(task.spec))
+        return begun
 
     def sent(self, task: Task, state: State) -> dict[str, Update]:
         """Server: return the payload of a plan, which is the body."""
