@@ -44,6 +44,7 @@ class Algorithm(ABC):
     takes_slices   whether the method trains a model of which some parameters are trained in part (Graph.slices)
     asks_all       whether every client has a part in every round, so that no client can be left out of a round
     former         former names of hyper-parameters, which older runs and devices use, mapped to the present names
+    trains_parts   whether the clients of a round train parts of the model: neurons, or coordinates at a mask
     changes        names of payloads that carry changes or gradients in a reply, and not new values of the server's
                    state
     """
@@ -55,6 +56,7 @@ class Algorithm(ABC):
     no_statistics: ClassVar[bool] = False
     takes_slices: ClassVar[bool] = False
     asks_all: ClassVar[bool] = False
+    trains_parts: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, str]] = {}
 
@@ -188,6 +190,25 @@ class Algorithm(ABC):
                 to adapt. None where the learner holds the client's own model
         """
         yield OwnModel(client_state.learner, client_state.data)
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Client: yield the model of a client that has never taken part, for the length of the with block.
+
+        Unless a method says otherwise, it is the model of all clients, adapted as before any test.
+
+        client_state  client without anything of its own. Its learner holds w^0
+        arrays        arrays of the server's state
+        """
+        if MODEL in arrays:
+            client_state.learner.write({name: arrays[MODEL][name] for name in client_state.spec.exchanged})
+        with self.own(client_state, self.shared(arrays)) as mine:
+            yield mine
+
+    @property
+    def has_newcomers(self) -> bool:
+        """Return whether the server has anything for a client that has never taken part."""
+        return not self.keeps_model or type(self).newcomer is not Algorithm.newcomer
 
     def evaluate(self, client_state: ClientState, shared: Params | None) -> Evaluation:
         """Client: evaluate `own` on the client's test samples."""

@@ -7,7 +7,7 @@ Source  Collins et al. (ICML 2021), Alg. 1. ALGORITHMS 7.9
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,9 +18,8 @@ from edgefl.methods.client_state import ClientState, OwnModel, minibatches, pass
 from edgefl.methods.option_checks import check
 from edgefl.methods.personal_head import Personal
 from edgefl.methods.plan import Plan, Reply
-from edgefl.methods.shared_body import SharedBody
+from edgefl.methods.shared_body import SharedBody, steps_of
 from edgefl.methods.task import BODY
-from edgefl.models.neurons.model_spec import layer_of
 from edgefl.models.neurons.update import values
 
 
@@ -46,6 +45,10 @@ class FedRep(SharedBody):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.head_epochs + self.epochs, self.batch)
 
+    @property
+    def head_passes(self) -> int:
+        return self.head_epochs
+
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         mine = self.personal(client_state, values(plan.payload[BODY]))
         head, body = steps_of(mine.head), steps_of(self.body_names(client_state.spec))
@@ -66,8 +69,3 @@ class FedRep(SharedBody):
         """Yield the model after the head was trained under the newest body, as the paper does for a new client."""
         with self.own(client_state, values(plan.payload[BODY])) as mine:
             yield self.refit(mine, client_state, epochs, self.batch, options=steps_of(self.head(client_state.spec)))
-
-
-def steps_of(names: Collection[str]) -> FitOptions:
-    """Return the options of steps of these parameters, in which all others keep their bits. Running statistics stay."""
-    return FitOptions(trainable=frozenset(map(layer_of, names)), bn_frozen="freeze")

@@ -26,6 +26,7 @@ from edgefl.methods import mask_store
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Scored
 from edgefl.methods.client_state import ClientState, OwnModel, dropout_key
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.mask_search import BatchGradient, Growth, NextMask, PruneAndGrow, checked, most_sensitive
@@ -49,7 +50,7 @@ WHOLE = Mask({})
 
 
 @dataclass(frozen=True)
-class FedSpa(LocalTraining):
+class FedSpa(EarlyStopping, LocalTraining):
     """The method FedSpa: w <- w - (1/S) sum of U_k, everywhere, over the S clients that reported.
 
     search               'dst': the weights of smallest magnitude leave a client's mask, and others enter by `growth`.
@@ -71,6 +72,7 @@ class FedSpa(LocalTraining):
     name: ClassVar[str] = "fedspa"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
+    trains_parts: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = (MODEL,)
     former: ClassVar[Mapping[str, str]] = {"alpha": "prune_rate"}

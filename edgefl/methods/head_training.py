@@ -5,7 +5,7 @@ This module is not a method.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -101,6 +101,18 @@ class HeadTraining(OwnHead, EarlyStopping, OptimizerSettings):
         """Yield the model after `epochs` steps of the head, each over all samples. Only the server trains the body."""
         mine = self.personal(client_state, values(plan.payload[BODY]))
         mine.head_steps(epochs, self.optimizer_at(self.beta), self.chunk, cut_of(plan))
+        yield mine.model
+
+    @property
+    def has_newcomers(self) -> bool:
+        """Return whether a client that never took part can be tested. It knows no cut of a head of several layers."""
+        return self.head_layers == 1
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield the common body under a new head after `tau` steps of the head."""
+        mine = self.personal(client_state, arrays[BODY])
+        mine.head_steps(self.tau, self.optimizer_at(self.beta), self.chunk)
         yield mine.model
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:

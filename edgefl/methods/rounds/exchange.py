@@ -17,6 +17,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.option_checks import LARGEST
 from edgefl.methods.plan import Plan, Reply, refuse
+from edgefl.methods.rounds.adaptation import ADAPTATION
 from edgefl.methods.rounds.reply_claim import NOT_DECLARED as NOT_DECLARED
 from edgefl.methods.rounds.reply_claim import ReplyClaim as ReplyClaim
 from edgefl.methods.task import BODY, MODEL, State
@@ -224,7 +225,10 @@ def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Ax
 
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:
-    """Return the request to evaluate after a round. A global model or body in it is exact: dense float32."""
+    """Return the request to evaluate after a round. A global model or body in it is exact: dense float32.
+
+    It asks for the work of the adaptation where the method says that a client adapts its model.
+    """
     parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: algorithm.body_names(spec)}
     parts |= {part: tuple(state.arrays[part]) for part in algorithm.beside(state.arrays)}
     payload = {
@@ -232,7 +236,9 @@ def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: Model
         for part, names in parts.items()
         if part in state.arrays
     }
-    return Evaluate(round, algorithm.scored(payload) is not None, payload)
+    is_personal = algorithm.scored(payload) is not None
+    asked = {ADAPTATION: b""} if algorithm.adaptation(1)[0] else {}
+    return Evaluate(round, is_personal, payload | asked)
 
 
 def sizes(payload: Mapping[str, bytes], selection: bytes = b"") -> Sizes:
