@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from edgefl.learning.fit_options import FitOptions
@@ -20,12 +20,13 @@ from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.fine_tuning import part_layers
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.option_checks import check
-from edgefl.methods.personal_head import check_body
+from edgefl.methods.personal_head import check_body, check_head_layers, head_names
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.update import Update
 
 
@@ -34,6 +35,8 @@ class FedBABU(EarlyStopping, LocalTraining):
     """The method FedBABU: the body is the mean of the clients' bodies, weighted by their training samples, and the head
     keeps the bits of w^0.
 
+    head_layers  number of layers with a weight that the head has, counted from the end of the model. 1: the last Linear
+                 layer
     ft         part of the model that a client fine-tunes before its test: 'full', 'body' or 'head'
     ft_epochs  passes of the fine-tuning over the client's training samples
     ft_lr      learning rate of the fine-tuning. 0 stands for `lr`, which does not decay here
@@ -48,14 +51,20 @@ class FedBABU(EarlyStopping, LocalTraining):
     adapts: ClassVar[bool] = True
     takes_slices: ClassVar[bool] = True
 
+    head_layers: int = 1
     ft: Literal["full", "body", "head"] = "full"
     ft_epochs: int = 1
     ft_lr: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check(self.head_layers >= 1, "head_layers", self.head_layers, "head_layers >= 1")
         check(self.ft_epochs >= 1, "ft_epochs", self.ft_epochs, "ft_epochs >= 1")
         check(0 <= self.ft_lr < float("inf"), "ft_lr", self.ft_lr, "a finite ft_lr >= 0")
+
+    def divided(self, spec: ModelSpec) -> ModelSpec:
+        """Return the specification with this method's head, and so with its body."""
+        return replace(spec, head=head_names(spec, self.head_layers))
 
     # The server.
 
@@ -64,7 +73,8 @@ class FedBABU(EarlyStopping, LocalTraining):
 
         Raises ValueError for a model without a body or a head, or in which nothing could be trained.
         """
-        spec = task.spec
+        check_head_layers(task.spec, self.head_layers)
+        spec = self.divided(task.spec)
         check(bool(spec.head and spec.body), "model", f"head {list(spec.head)} and body {list(spec.body)}", "both")
         check_body(spec, spec.body)
         is_still = self.ft == "head" and not set(spec.head) & set(spec.learned)
@@ -72,7 +82,7 @@ class FedBABU(EarlyStopping, LocalTraining):
         return State({MODEL: initial})
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        payload = {MODEL: take(state.arrays[MODEL], task.spec, None, names=task.spec.body)}
+        payload = {MODEL: take(state.arrays[MODEL], task.spec, None, names=self.divided(task.spec).body)}
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
@@ -85,13 +95,13 @@ class FedBABU(EarlyStopping, LocalTraining):
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
         """Return plans of the body alone, as in a round, because the devices have the head."""
-        payload = {MODEL: take(state.arrays[MODEL], task.spec, None, names=task.spec.body)}
+        payload = {MODEL: take(state.arrays[MODEL], task.spec, None, names=self.divided(task.spec).body)}
         return [Plan("evaluate", round, client, payload=payload) for client in clients]
 
     # The client. It keeps no model, so its learner holds w^0 when a round begins, and with it the head.
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        learner, spec = client_state.learner, client_state.spec
+        learner, spec = client_state.learner, self.divided(client_state.spec)
         learner.write(plan.payload[MODEL])
         batches, optimizer = self.batches(client_state, plan.round), self.local_optimizer(plan.round)
         options = FitOptions(trainable=part_layers("body", spec), bn_frozen="freeze")
@@ -126,7 +136,7 @@ class FedBABU(EarlyStopping, LocalTraining):
         """Yield the client's model after `epochs` passes from `model`. Afterwards the learner gets the common head
         back.
         """
-        learner, spec = client_state.learner, client_state.spec
+        learner, spec = client_state.learner, self.divided(client_state.spec)
         learner.write(model)
         head = {name: value.copy() for name, value in learner.read(spec.head).items()}
         mine, layers = OwnModel(learner, client_state.data), part_layers(self.ft, spec)

@@ -29,7 +29,7 @@ from edgefl.methods.client_state import ClientState, OwnModel, dropout_key
 from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.local_steps import LocalTraining
-from edgefl.methods.mask_search import BatchGradient, Growth, NextMask, PruneAndGrow, most_sensitive
+from edgefl.methods.mask_search import BatchGradient, Growth, NextMask, PruneAndGrow, checked, most_sensitive
 from edgefl.methods.mask_store import MASK, restricted
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
@@ -260,7 +260,7 @@ class FedSpa(EarlyStopping, LocalTraining):
         found = search(
             old, values, gradient, density, round, lambda number: rng.stream(seed, rng.MASK, client, round, number)
         )
-        return Mask.of(spec, found)
+        return checked(found, {name: self.ones(spec)[name] for name in old}, spec)
 
     def _one_batch(self, client_state: ClientState, round: int) -> NDArray[np.int32]:
         """Return the training samples whose gradient the search of a mask reads."""

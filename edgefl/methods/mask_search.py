@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl import rng
+from edgefl.errors import SelectionError
 from edgefl.learning.learner import Learner, Samples
 from edgefl.models.neurons.mask import Bits, Mask
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -136,3 +137,13 @@ def most_sensitive(
         strength = magnitudes(weights[name] * slopes[name])
         found[name].reshape(-1)[largest(strength, int(np.rint(density[name] * bits.size)))] = True
     return found
+
+
+def checked(found: Mapping[str, Bits], ones: Mapping[str, int], spec: ModelSpec) -> Mask:
+    """Return the mask that a search has found. Raises SelectionError unless it has `ones[name]` coordinates of each."""
+    if found.keys() != ones.keys():
+        raise SelectionError(f"next mask of {sorted(found)}; expected bits of {sorted(ones)}")
+    for name, count in ones.items():
+        if (size := int(np.count_nonzero(found[name]))) != count:
+            raise SelectionError(f"next mask with {size} coordinates of {name}; expected {count}, as the mask before")
+    return Mask.of(spec, found)

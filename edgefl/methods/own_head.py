@@ -15,7 +15,7 @@ from edgefl.learning.learner import Array
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.option_checks import check
-from edgefl.methods.personal_head import HeadInit, Personal, begin, head_layers_of, head_names, outputs_of
+from edgefl.methods.personal_head import HeadInit, Personal, begin, check_head_layers, head_names, outputs_of
 from edgefl.methods.plan import Plan
 from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
@@ -60,12 +60,11 @@ class OwnHead(Algorithm):
         """Make the state before round 1: the body. Raises ValueError for a model without a body or such a
         head, and GraphError for a last node that is not a Linear layer.
         """
-        most = head_layers_of(task.spec)
-        expected = f"at most {most - 1}, as the model has {most} layers with a weight and a body needs one of them"
-        check(self.head_layers == 1 or self.head_layers < most, "head_layers", self.head_layers, expected)
-        if task.graph is not None and task.spec.head:
+        check_head_layers(task.spec, self.head_layers)
+        begun = begin(initial, task, self.head(task.spec))
+        if task.graph is not None:
             with_classes(task.graph, outputs_of(task.spec))  # a check that a client's learner can have such a head
-        return begin(initial, task, self.head(task.spec))
+        return begun
 
     def sent(self, task: Task, state: State) -> dict[str, Update]:
         """Server: return the payload of a plan, which is the body."""

@@ -20,6 +20,7 @@ from edgefl.learning.batches import RepeatedBatch
 from edgefl.learning.learner import Array, Evaluation, Learner, Samples
 from edgefl.learning.optimizers import Optimizer
 from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.option_checks import check
 from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.model_spec import ModelSpec, layer_of
@@ -128,9 +129,11 @@ def head_names(spec: ModelSpec, layers: int) -> tuple[str, ...]:
     return tuple(names[next(at for at, name in enumerate(names) if layer_of(name) == before[-1]) :])
 
 
-def head_layers_of(spec: ModelSpec) -> int:
-    """Return the number of layers with a weight of two or more dimensions, the head's last one included."""
-    return len(_layers_before(spec)) + bool(spec.head)
+def check_head_layers(spec: ModelSpec, layers: int) -> None:
+    """Raise ValueError if a head of so many layers with a weight leaves no such layer to the body."""
+    most = len(_layers_before(spec)) + bool(spec.head)
+    expected = f"at most {most - 1}, as the model has {most} layers with a weight and a body needs one of them"
+    check(layers == 1 or layers < most, "head_layers", layers, expected)
 
 
 def outputs_of(spec: ModelSpec) -> int:

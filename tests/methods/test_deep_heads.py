@@ -15,16 +15,19 @@ from torch.nn import functional
 from edgefl import rng
 from edgefl.learning import GraphLearner, Samples
 from edgefl.learning.losses import Loss
-from edgefl.methods import PFLEGO, FedPer, FedRecon, FedRep
+from edgefl.methods import PFLEGO, FedBABU, FedPer, FedRecon, FedRep
 from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState, minibatches
 from edgefl.methods.own_head import OwnHead
 from edgefl.methods.personal_head import HEAD
-from edgefl.methods.task import BODY, State, Task
+from edgefl.methods.task import BODY, MODEL, State, Task
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.graph.operations import Add, BatchNorm2d, Conv2d, Dropout, Flatten, Linear, ReLU
 from edgefl.models.neurons.model_spec import ModelSpec
-from tests.methods.float64_net import LAYERS, three_layers
+from tests.methods.float64_net import LAYERS, RATE, batches_of, difference, doubled, mean, three_layers, trained
+from tests.methods.small_models import same_bits
+from tests.methods.test_frozen import Run
 from tests.smooth import one_torch_thread  # noqa: F401
 
 Net = dict[str, torch.Tensor]
@@ -189,6 +192,22 @@ def test_three_rounds_are_those_of_torch_in_float64(name: str, loss: str, layers
     assert (found.examples, found.decisions) == (2, {"mse": 0, "bce": OUTPUTS, "cross-entropy": 1}[loss])
 
 
+def test_fedbabu_keeps_a_deep_head_of_the_first_model() -> None:
+    """Numpy's float64 trains the first of three layers alone. No message has the two others."""
+    run = Run(FedBABU(per_round=2, epochs=2, batch=5, lr=RATE, head_layers=2), three_layers())
+    w, shared = doubled(run.initial), {"one.weight", "one.bias"}
+    for round in range(1, 4):
+        models = []
+        for plan, reply in run.play(round):
+            assert plan.payload[MODEL].blocks.keys() == reply.payload[MODEL].blocks.keys() == shared
+            batches = batches_of(three_layers(), plan.client, round, 2, 5)
+            models.append(trained(w, batches, lambda name, slope: slope * (name in shared)))
+        w = mean(models)
+        assert difference(run.state.arrays[MODEL], w) < 1e-6
+    kept = {name: value for name, value in run.state.arrays[MODEL].items() if name not in shared}
+    assert same_bits(kept, {name: run.initial[name] for name in kept}) and len(kept) == 4
+
+
 # What a head is, and what it cannot be.
 
 
@@ -225,6 +244,7 @@ def test_a_head_is_counted_in_layers_with_a_weight(layers: int, body: str) -> No
 @pytest.mark.parametrize(
     ("method", "message"),
     [
+        (FedBABU(head_layers=4), r"head_layers=4; expected at most 3"),
         (
             FedPer(head_layers=4),
             r"head_layers=4; expected at most 3, as the model has 4 layers with a weight and a body",
@@ -233,7 +253,7 @@ def test_a_head_is_counted_in_layers_with_a_weight(layers: int, body: str) -> No
         (PFLEGO(head_layers=3), r"head_layers=3: cut after 'relu', after which 'norm' is read as well; expected"),
     ],
 )
-def test_heads_that_cannot_be_are_refused_before_round_1(method: OwnHead, message: str) -> None:
+def test_heads_that_cannot_be_are_refused_before_round_1(method: Algorithm, message: str) -> None:
     graph = wide()
     if isinstance(method, PFLEGO):
         graph = replace(graph, frozen=frozenset({"norm.running_mean", "norm.running_var"}))

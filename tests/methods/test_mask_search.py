@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from edgefl import rng
+from edgefl.errors import SelectionError
 from edgefl.methods.fedspa import FedSpa
 from edgefl.methods.mask_search import BatchGradient, Generator, NextMask, PruneAndGrow
 from edgefl.methods.mask_store import MASK, known
@@ -209,3 +210,22 @@ def test_a_search_of_one_s_own_moves_the_masks() -> None:
         assert reply.masks[MASK] == theirs.masks[MASK] != mask_of(plan.payload[MODEL])
     runs[1].play()
     assert any(runs[1].mask(client) != runs[0].mask(client) for client in range(4))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda old: {name: ~bits for name, bits in old.items()}, r"with 43 coordinates of conv1.weight; expected 29"),
+        (lambda old: {}, r"next mask of \[\]; expected bits of \['conv1.weight', "),
+    ],
+)
+def test_a_search_that_changes_the_number_of_ones_is_named(change: Any, message: str) -> None:
+    run = MaskedRun(DST, plain())
+    plan = run.plans()[0]
+
+    class Wrong(FedSpa):
+        def next_mask(self, rate: float) -> NextMask:
+            return lambda old, *_: change(old)  # type: ignore[return-value]
+
+    with pytest.raises(SelectionError, match=message):
+        Wrong(**OPTIONS, density=0.4, distribution="uniform").train(run.clients[plan.client], plan)
