@@ -111,7 +111,7 @@ def shares() -> Rows:
 def rates() -> Rows:
     record = of_paper("pflego-rates")
     return {
-        f"rho = {rho:g}": [
+        f"rho = {rho:g}".replace("0.", "."): [
             record[f"rho {rho:g}, beta {beta:g}: {what}"]["ours"]
             for what in ("training loss", "accuracy")
             for beta in pflego_figures.BETAS

@@ -69,7 +69,8 @@ def made_by(patterns: tuple[str, ...]) -> str:
         record = json.loads(path.read_text(encoding="utf-8"))
         cpu = "Intel Xeon" if "Xeon" in record["machine"]["cpu"] else record["machine"]["cpu"]
         machines.add(f"{cpu} ({'AVX-512' if record['machine']['isa'] == 'avx512' else 'AVX2'})")
-        rows = [record["seeds"]] if "seeds" in record else [row["seeds"] for row in record.get("results", ())]
+        rows = [record.get("seeds") or [record["seed"]]] if {"seed", "seeds"} & record.keys() else []
+        rows = rows or [row["seeds"] for row in record.get("results", ())]
         if not rows:
             rows = [[record["experiment"]["seed"] if "experiment" in record else int(path.name.split("-")[2])]]
         seeds |= set(chain(*rows))
@@ -119,6 +120,10 @@ TABLES = {
     "FedUmf": Source(records.fedumf, made=("rounds-*.json", "appendix.json")),
     "FedUmf, drawn data": Source(record_tables.synthetic, made=("synthetic-3.json", "synthetic-13.json")),
     "PFLEGO": Source(records.pflego, made=("pflego-fashion*.json", "pflego-omniglot.json")),
+    "PFLEGO, figure 7": Source(record_tables.head_steps),
+    "PFLEGO, figure 8": Source(record_tables.shares),
+    "PFLEGO, figure 9": Source(record_tables.rates, made=("pflego-tau.json", "pflego-share.json", "pflego-rates.json")),
+    "PFLEGO, table 3": Source(record_tables.seconds_of_a_round, made=("pflego-seconds.json",)),
     "FedSpa, with the 19 rows of bench/README.md": NO_SOURCE,
     "comparison, digits": comparison("digits"),
     "comparison, digits, differences": Source(partial(records.differences, COMPARISON, "digits"), some_of=True),
