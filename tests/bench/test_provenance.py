@@ -139,7 +139,7 @@ TABLES = {
         for what, source in weak(place).items()
     },
     "adapted": Source(records.beside_adapted, made=("adapted/*.json",)),
-    "PFLlib": Source(records.beside_pfllib, made=("pfllib/*.json",)),
+    "PFLlib": Source(records.beside_pfllib, made=("pfllib/*-[123]-[ep]*.json",)),
 }  # of the page, in order
 
 
