@@ -9,7 +9,7 @@ import json
 from itertools import chain
 from typing import Any
 
-from bench.papers import fair, fedumf_appendix, pflego_figures, rivals, seconds
+from bench.papers import fair, fedumf_appendix, newcomers, pflego_figures, rivals, seconds
 from bench.papers.comparison import Study
 from bench.papers.comparison_run import RESULTS, found
 from bench.papers.comparison_run import adapted as other_options
@@ -76,6 +76,16 @@ def beside_rivals() -> Rows:
             pair = [in_points(each[0]).values for each in (fair.at_equal(known, fair.FEDSPU), [at_bytes])]
             off = [] if name == fair.FEDSPU else _between(PairedDifference.of(*pair))
             rows[f"alpha {alpha}: {name}"] = [*scores, spent(known[name][1])[0], *off]
+    return rows
+
+
+def held_out() -> Rows:
+    """Return the accuracy of trained clients, that of held-out clients with their worst tenth, and FedSPU's lead."""
+    known, rows = newcomers.shown(_known(newcomers.NEWCOMERS, "digits")), {}
+    for name in known:
+        trained, apart, worst = newcomers.figures(known, name)
+        off = [] if name == fair.FEDSPU else _between(newcomers.lead(known, name))
+        rows[name] = [*_mean_and_spread(trained), *_mean_and_spread(apart), *_mean_and_spread(worst)[:1], *off]
     return rows
 
 

@@ -117,6 +117,7 @@ TABLES = {
     "FedSPU, 100 rounds": NO_SOURCE,
     "FedSPU, 500 rounds, alpha .1": Source(partial(records.fedspu, "0.1"), made=("fedspu-0.1.json",)),
     "FedSPU, 500 rounds, alpha .5": Source(partial(records.fedspu, "0.5"), made=("fedspu-0.5.json",)),
+    "FedSPU, rivals": Source(record_tables.beside_rivals, made=("fair/digits-*.json", "fair-1/digits-*.json")),
     "FedUmf": Source(records.fedumf, made=("rounds-*.json", "appendix.json")),
     "FedUmf, drawn data": Source(record_tables.synthetic, made=("synthetic-3.json", "synthetic-13.json")),
     "PFLEGO": Source(records.pflego, made=("pflego-fashion*.json", "pflego-omniglot.json")),
