@@ -133,6 +133,7 @@ TABLES = {
     "comparison, emnist": comparison("emnist"),
     "equal trials, digits": Source(partial(record_tables.reached, FAIR, "digits"), made=("fair/digits-*.json",)),
     "equal trials, digits, differences": Source(partial(record_tables.ahead, FAIR, "digits")),
+    "newcomers, digits": Source(record_tables.held_out, made=("newcomers/digits-*.json",)),
     "weak, offers": Source(records.offers),
     **{
         f"weak, {place}, {what}": source
