@@ -102,9 +102,9 @@ def figures(known: Known, name: str) -> list[Figure]:
 
 
 def lead(known: Known, name: str) -> Lead:
-    """Return FedSPU's differences from a method."""
+    """Return FedSPU's differences from a method. A method whose clients have all stopped is not adapted."""
     mine, others = ([in_points(each).values for each in figures(known, who)] for who in (FEDSPU, name))
-    own, adapted = (PairedDifference.of(mine[at], others[at]) for at in (0, 2))
+    own, adapted = (PairedDifference.of(mine[at] if others[at] else (), others[at]) for at in (0, 2))
     return Lead(own, adapted)
 
 
