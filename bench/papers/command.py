@@ -21,6 +21,7 @@ from bench.papers import (
     fedspa,
     fedspu,
     fedumf_appendix,
+    newcomers,
     pflego,
     pflego_figures,
     pfllib,
@@ -54,6 +55,7 @@ OTHERS = {
         name: partial(comparison_run.main, study=study, show=fair.print_table) for name, study in rivals.STUDIES.items()
     },
     "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
+    "newcomers": partial(comparison_run.main, study=newcomers.NEWCOMERS, show=newcomers.print_table),
     "pfllib": pfllib.main,
     "seconds": seconds.main,
 }  # commands without a paper's tables, with options of their own

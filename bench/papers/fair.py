@@ -96,15 +96,15 @@ def figures(known: Known, name: str) -> list[Figure]:
     if f"{name}{ADAPTED}" in known:
         after = list(known[f"{name}{ADAPTED}"][1].values())
     else:
-        after = [adapted_of(each) for each in made if REFRESHED in each.evaluation]
+        after = [adapted_of(each) for each in made] if all(REFRESHED in each.evaluation for each in made) else []
     parts = ((part, score) for part in (made, after) for score in ("accuracy", "worst_tenth"))
     return [Figure(tuple(getattr(each, score) for each in part)) for part, score in parts]
 
 
 def lead(known: Known, name: str) -> Lead:
-    """Return FedSPU's differences from a method."""
+    """Return FedSPU's differences from a method. A method whose clients have stopped in some seed is not adapted."""
     mine, others = ([in_points(each).values for each in figures(known, who)] for who in (FEDSPU, name))
-    own, adapted = (PairedDifference.of(mine[at], others[at]) for at in (0, 2))
+    own, adapted = (PairedDifference.of(mine[at] if others[at] else (), others[at]) for at in (0, 2))
     return Lead(own, adapted)
 
 

@@ -103,8 +103,8 @@ def _about(quick: bool) -> str:
 
 
 def _losses(log_records: Lines, count: int = 10) -> float:
-    """Return the mean training loss of the clients of the last rounds, before their last step."""
-    found = [each["loss"] for log_record in log_records[-count:] for each in log_record["clients"]]
+    """Return the mean training loss of the clients of the last rounds whose replies were accepted."""
+    found = [each["loss"] for log_record in log_records[-count:] for each in log_record["clients"] if "loss" in each]
     return mean(found)
 
 

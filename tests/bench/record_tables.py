@@ -9,7 +9,7 @@ import json
 from itertools import chain
 from typing import Any
 
-from bench.papers import fair, fedumf_appendix, pflego_figures, rivals, seconds
+from bench.papers import fair, fedumf_appendix, newcomers, pflego_figures, rivals, seconds
 from bench.papers.comparison import Study
 from bench.papers.comparison_run import RESULTS, found
 from bench.papers.comparison_run import adapted as other_options
@@ -79,6 +79,16 @@ def beside_rivals() -> Rows:
     return rows
 
 
+def held_out() -> Rows:
+    """Return the accuracy of trained clients, that of held-out clients with their worst tenth, and FedSPU's lead."""
+    known, rows = newcomers.shown(_known(newcomers.NEWCOMERS, "digits")), {}
+    for name in known:
+        trained, apart, worst = newcomers.figures(known, name)
+        off = [] if name == fair.FEDSPU else _between(newcomers.lead(known, name))
+        rows[name] = [*_mean_and_spread(trained), *_mean_and_spread(apart), *_mean_and_spread(worst)[:1], *off]
+    return rows
+
+
 def synthetic() -> Rows:
     """Return the accuracies, and FedUmf's difference from FedAvg with its interval."""
     rows, labels = {}, (*fedumf_appendix.RIVALS.values(), "FedUmf + FedDC")
@@ -111,7 +121,7 @@ def shares() -> Rows:
 def rates() -> Rows:
     record = of_paper("pflego-rates")
     return {
-        f"rho = {rho:g}": [
+        f"rho = {rho:g}".replace("0.", "."): [
             record[f"rho {rho:g}, beta {beta:g}: {what}"]["ours"]
             for what in ("training loss", "accuracy")
             for beta in pflego_figures.BETAS

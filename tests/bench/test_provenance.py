@@ -69,7 +69,8 @@ def made_by(patterns: tuple[str, ...]) -> str:
         record = json.loads(path.read_text(encoding="utf-8"))
         cpu = "Intel Xeon" if "Xeon" in record["machine"]["cpu"] else record["machine"]["cpu"]
         machines.add(f"{cpu} ({'AVX-512' if record['machine']['isa'] == 'avx512' else 'AVX2'})")
-        rows = [record["seeds"]] if "seeds" in record else [row["seeds"] for row in record.get("results", ())]
+        rows = [record.get("seeds") or [record["seed"]]] if {"seed", "seeds"} & record.keys() else []
+        rows = rows or [row["seeds"] for row in record.get("results", ())]
         if not rows:
             rows = [[record["experiment"]["seed"] if "experiment" in record else int(path.name.split("-")[2])]]
         seeds |= set(chain(*rows))
@@ -116,9 +117,14 @@ TABLES = {
     "FedSPU, 100 rounds": NO_SOURCE,
     "FedSPU, 500 rounds, alpha .1": Source(partial(records.fedspu, "0.1"), made=("fedspu-0.1.json",)),
     "FedSPU, 500 rounds, alpha .5": Source(partial(records.fedspu, "0.5"), made=("fedspu-0.5.json",)),
+    "FedSPU, rivals": Source(record_tables.beside_rivals, made=("fair/digits-*.json", "fair-1/digits-*.json")),
     "FedUmf": Source(records.fedumf, made=("rounds-*.json", "appendix.json")),
     "FedUmf, drawn data": Source(record_tables.synthetic, made=("synthetic-3.json", "synthetic-13.json")),
     "PFLEGO": Source(records.pflego, made=("pflego-fashion*.json", "pflego-omniglot.json")),
+    "PFLEGO, figure 7": Source(record_tables.head_steps),
+    "PFLEGO, figure 8": Source(record_tables.shares),
+    "PFLEGO, figure 9": Source(record_tables.rates, made=("pflego-tau.json", "pflego-share.json", "pflego-rates.json")),
+    "PFLEGO, table 3": Source(record_tables.seconds_of_a_round, made=("pflego-seconds.json",)),
     "FedSpa, with the 19 rows of bench/README.md": NO_SOURCE,
     "comparison, digits": comparison("digits"),
     "comparison, digits, differences": Source(partial(records.differences, COMPARISON, "digits"), some_of=True),
@@ -127,6 +133,7 @@ TABLES = {
     "comparison, emnist": comparison("emnist"),
     "equal trials, digits": Source(partial(record_tables.reached, FAIR, "digits"), made=("fair/digits-*.json",)),
     "equal trials, digits, differences": Source(partial(record_tables.ahead, FAIR, "digits")),
+    "newcomers, digits": Source(record_tables.held_out, made=("newcomers/digits-*.json",)),
     "weak, offers": Source(records.offers),
     **{
         f"weak, {place}, {what}": source
@@ -187,8 +194,7 @@ def readme_digits() -> Numbers:
 README = {
     "time of a training step": None,
     "resident memory": None,
-    "accuracy of FedSPU": readme_accuracies,
-    "accuracy on the digits": readme_digits,
+    "accuracy of FedSPU": lambda: [*readme_accuracies(), *readme_digits()],
 }  # by the row's first words: the figures of the records, or None where no record is kept
 
 

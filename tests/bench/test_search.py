@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from bench.papers.fair import FAIR, said
+from bench.papers.fair import FAIR, lead, said
 from bench.papers.search import Tried, best_of, next_trial
 from edgefl.study.paired_differences import PairedDifference
+from tests.bench.test_comparison import summary
 
 OWN = ({"mu": 0.1}, {"mu": 1.0})
 
@@ -69,3 +70,14 @@ def test_every_method_has_room_for_its_own_constants() -> None:
 )
 def test_a_difference_counts_where_its_whole_interval_is_on_one_side(ours: Any, theirs: Any, text: str) -> None:
     assert said(PairedDifference.of(ours, theirs)) == text
+
+
+def test_a_method_without_a_refresh_has_no_difference_after_adaptation() -> None:
+    known: Any = {name: (0.1, {seed: summary(name, value, 10) for seed in (1, 2)}) for name, value in SCORES.items()}
+    for made in known["FedSPU"][1].values():
+        made.evaluation["refreshed"] = {"accuracy": 0.9, "loss": 1.0, "correct": [9], "examples": [10]}
+    own, adapted = lead(known, "FedSPU + ES")
+    assert (own.mean, adapted.mean, said(adapted)) == (pytest.approx(10.0), None, "-")
+
+
+SCORES = {"FedSPU": 0.8, "FedSPU + ES": 0.7}

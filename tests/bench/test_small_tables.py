@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.papers import command, fedumf_appendix, pflego_figures, published, rivals, seconds, synthetic
-from bench.papers.comparison import run, searched
+from bench.papers import command, fedumf_appendix, newcomers, pflego_figures, published, rivals, seconds, synthetic
+from bench.papers.comparison import WORKLOADS, run, searched
 from bench.papers.comparison_run import adapted, chosen, mean_of
 from bench.papers.fair import FAIR
 from bench.papers.fedumf_appendix import CLIENTS, SHARES
+from bench.papers.newcomers import NEWCOMERS
 from bench.papers.rivals import FAIR_1
 from bench.papers.table import Found, Row, Run, compare
 from edgefl.errors import DataError
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import build
+from tests.bench.test_comparison import summary
 
 
 def drawn(alpha: float, beta: float) -> Any:
@@ -105,6 +107,20 @@ def test_rivals_on_another_partition_take_the_values_that_fair_has_chosen(tmp_pa
     assert adapted(FAIR_1, tmp_path / "fair-1", "digits", "Hermes", 0.2) == {"prune_rate": 0.1}
     assert chosen(FAIR_1, tmp_path / "fair-1", "digits", "FedMP") is None
     assert run(FAIR_1, "digits", "Hermes", 0.2, 1).experiment.partition == "dirichlet:1"
+
+
+def test_clients_held_out_are_a_quarter_and_meet_adapted_models() -> None:
+    made = run(NEWCOMERS, "digits", "FedAvg, adapted", 0.3, 2).experiment
+    assert (made.methods, made.clients, made.held_out) == (("fedavg:ft=5:lr=0.3",), 15, 5)
+    assert made.clients + made.held_out == WORKLOADS["digits"].settings["clients"]
+    rows = {name: (0.1, {seed: summary(name, 0.8, 10) for seed in (1, 2)}) for name in NEWCOMERS.methods}
+    assert not {"FedAvg", "FedMP"} & newcomers.shown(rows).keys()
+    for name, values in (("FedSPU", (0.9, 0.8)), ("Ditto", (0.7, 0.6))):
+        for seed, value in zip((1, 2), values, strict=True):
+            found = {"accuracy": value, "loss": 1.0, "correct": [8], "examples": [10]}
+            rows[name][1][seed].evaluation["held_out"] = found
+    assert newcomers.lead(rows, "Ditto").mean == pytest.approx(20.0)
+    assert newcomers.figures(rows, "Ditto")[2].values == (0.8, 0.8)
 
 
 def test_a_trial_without_a_finite_loss_in_one_seed_has_no_score() -> None:
