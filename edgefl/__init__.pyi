@@ -62,6 +62,8 @@ def simulate(
     refresh: int = ...,
     train: str = ...,
     train_scores: bool = ...,
+    held_out: int = ...,
+    diagnose: bool = ...,
     tune: Mapping[str, Sequence[Any]] = ...,
     tune_rounds: int = ...,
     max_examples: int | None = ...,

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.methods.rounds.client_round import JOULES
-from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING
+from edgefl.methods.rounds.round_metrics import HELD_OUT, REFRESHED, TRAINING
 from edgefl.server.run_history import snapshot
 from edgefl.server.schema import DATABASE, LOG
 
 WINDOW = 16  # number of last closed rounds whose late replies every look still counts
-NOT_MODELS = (REFRESHED, TRAINING, "global_common")  # parts of an evaluation that are not shown as models
+NOT_MODELS = (REFRESHED, TRAINING, HELD_OUT, "global_common")  # parts of an evaluation that are not shown as models
 OUTCOMES = ("accepted", "late", "refused", "absent")
 COUNTED = """SELECT client, coalesce(outcome, 'absent'), count(*), max(round), reason FROM participation
     WHERE round > ? AND round <= ? GROUP BY client, coalesce(outcome, 'absent')"""

@@ -5,7 +5,7 @@ A link is the number of one connection, never used twice in a process. Times are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from edgefl.methods.task import State
@@ -121,10 +121,11 @@ class RoundClosed:
 
 @dataclass(frozen=True)
 class RoundEvaluated:
-    """The evaluation after a round, as in the metrics of simulate."""
+    """The evaluation after a round, and the entry about its adaptations, as in the metrics of simulate."""
 
     round: int
     bundle: dict[str, Any]
+    adaptation: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ import json
 import sqlite3
 from typing import Any
 
+from edgefl.methods.rounds.adaptation import ADAPTATION
+
 KEPT = 1000  # number of rounds that keep all of their metrics
-BY_CLIENT = ("clients",)  # parts of the metrics that are by client
+BY_CLIENT = ("clients", ADAPTATION)  # parts of the metrics that are by client
 
 
 def prune(database: sqlite3.Connection, round: int) -> None:

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.rounds.adaptation import ADAPTATION, Adaptation, adaptation_metrics
 from edgefl.methods.rounds.exchange import evaluate_message
 from edgefl.methods.rounds.round_metrics import Tested, accuracies, common_scores
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
-from edgefl.protocol.wire.messages import Evaluated, Scores
+from edgefl.protocol.wire.messages import AdaptationReport, Evaluated, Scores
 
 
 class OpenEvaluation:
@@ -53,6 +54,12 @@ class OpenEvaluation:
             result = common(self._model)
             found["global_common"] = common_scores(result, self._decisions)
         return found
+
+    def adaptation(self) -> dict[str, Any]:
+        """Return the entry of the metrics about the devices' adaptations, as the simulation has it."""
+        said = {k: each.adaptation for k, each in self.answers.items() if isinstance(each, AdaptationReport)}
+        found = {k: Adaptation(each.steps, each.executed_flops, each.seconds) for k, each in said.items() if each}
+        return adaptation_metrics(found if ADAPTATION in self.request.payload else {})
 
     def _wrong(self, kind: str, scores: Scores | None, is_expected: bool) -> str | None:
         if not is_expected or scores is None:

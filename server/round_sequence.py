@@ -214,9 +214,10 @@ class RoundSequence:
     def _end_evaluation(self, now: float) -> None:
         assert self.evaluation is not None
         self._wake_after(None, now)
-        bundle, self.evaluation = self.evaluation.bundle(self._common), None
+        evaluated = RoundEvaluated(self.round, self.evaluation.bundle(self._common), self.evaluation.adaptation())
+        self.evaluation = None
         self.phase, self._scored = "storing", self.round
-        self._queue.save(RoundEvaluated(self.round, bundle))
+        self._queue.save(evaluated)
 
     def _finish(self, now: float) -> None:
         self.phase = "over"

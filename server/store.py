@@ -220,6 +220,10 @@ def _write_of_round(
         execute("DELETE FROM replies")
     elif isinstance(record, RoundEvaluated):
         execute("UPDATE rounds SET bundle = ? WHERE round = ?", (_json(record.bundle), record.round))
+        if record.adaptation:
+            (line,) = execute("SELECT line FROM rounds WHERE round = ?", (record.round,)).fetchone()
+            added = _json({**json.loads(line), **record.adaptation})
+            execute("UPDATE rounds SET line = ? WHERE round = ?", (added, record.round))
     elif isinstance(record, Traffic):
         execute("INSERT OR REPLACE INTO traffic VALUES (?, ?, ?, ?, ?)", astuple(record))
 

@@ -127,6 +127,9 @@ class FarLearner:
     def head(self) -> FarLearner:
         return self._relative(self._near.head())
 
+    def rest(self, cut: str) -> FarLearner:
+        return self._relative(self._near.rest(cut))
+
     def sub(self, neurons: NeuronSet) -> FarLearner:
         self._subs.append(FarLearner(Model(self._near.graph.sub(neurons), values(self.take(neurons)))))
         return self._subs[-1]

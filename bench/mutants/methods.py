@@ -8,6 +8,7 @@ A = "edgefl/methods/"
 FEDSPU, STOPPING = "tests/methods/test_fedspu.py", "tests/methods/test_early_stopping.py"
 SCHEDULE = "tests/methods/test_learning_rate.py"
 DRIFT, FEDUMF = "tests/methods/test_drift.py", "tests/methods/test_fedumf.py"
+DEEP = "tests/methods/test_deep_heads.py"
 PFLEGO, HEADS = "tests/methods/test_pflego.py", "tests/methods/test_personal_heads.py"
 CLI = "tests/cli/test_cli.py"
 OWN, FEDPROX = "tests/cli/test_own_method.py", "tests/methods/test_fedprox.py"
@@ -220,6 +221,22 @@ MUTANTS = (
         "mine.head_steps(self.tau,",
         "the joint step is one too many",
         PFLEGO,
+    ),
+    Mutant(
+        "deep-head-cut",
+        f"{A}personal_head.py",
+        "chunk, cut)",
+        "chunk)",
+        "the steps of a deep head read the inputs of its last layer",
+        DEEP,
+    ),
+    Mutant(
+        "deep-head-draw",
+        f"{A}personal_head.py",
+        "(2 * values - 1) * (1 / np.sqrt(inputs[layer]))",
+        "(2 * values - 1) * (1 / np.sqrt(min(inputs.values())))",
+        "all layers of a head are drawn by the inputs of one of them",
+        DEEP,
     ),
     Mutant(
         "fedrecon-mean",

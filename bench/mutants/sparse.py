@@ -6,6 +6,7 @@ from bench.mutants.mutant import Mutant
 
 DENSITY, PRUNING = "tests/models/neurons/test_density.py", "tests/models/neurons/test_mask_pruning.py"
 FEDSPA, SUBFEDAVG, DITTO = (f"tests/methods/test_{name}.py" for name in ("fedspa", "subfedavg", "ditto"))
+SEARCH = "tests/methods/test_mask_search.py"
 A, N, L = "edgefl/methods/", "edgefl/models/neurons/", "edgefl/learning/"
 PRODUCTS, SPARSE = "tests/learning/test_product_flops.py", "tests/learning/test_sparse.py"
 
@@ -98,9 +99,9 @@ MUTANTS = (
     ),
     Mutant(
         "fedspa-candidates",
-        f"{A}fedspa.py",
-        "mask if self.exclude_just_pruned else left",
-        "mask",
+        f"{A}mask_search.py",
+        "old if self.exclude_just_pruned else pruned.kept",
+        "old",
         "what was just pruned cannot grow",
         FEDSPA,
     ),
@@ -135,6 +136,22 @@ MUTANTS = (
         "if settings and mask.bits:",
         "a mask is sent that has not moved",
         FEDSPA,
+    ),
+    Mutant(
+        "snip-strength",
+        f"{A}mask_search.py",
+        "magnitudes(weights[name] * slopes[name])",
+        "magnitudes(slopes[name])",
+        "SNIP keeps the largest gradients, whatever the weights",
+        SEARCH,
+    ),
+    Mutant(
+        "snip-size",
+        f"{A}fedspa.py",
+        'ExpectedPayload("chosen", counts={**sizes, **self.ones(task.spec)})',
+        'ExpectedPayload("chosen")',
+        "a client's first mask may be denser than was agreed",
+        SEARCH,
     ),
     Mutant(
         "fedspa-free",

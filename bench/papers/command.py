@@ -13,26 +13,47 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.papers import adapted, comparison_run, fedspa, fedspu, fedumf, pflego, pfllib, weak, weak_table
+from bench.papers import (
+    adapted,
+    comparison_run,
+    fair,
+    fedspa,
+    fedspu,
+    fedumf_appendix,
+    pflego,
+    pflego_figures,
+    pfllib,
+    published,
+    rivals,
+    seconds,
+    weak,
+    weak_table,
+)
 from bench.papers.condensed import kept
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
 from bench.papers.show import draw, print_table
 from bench.papers.table import Lines, Run, Table
-from edgefl.errors import EdgeflError
+from edgefl.errors import DataError, EdgeflError
 from edgefl.experiment.settings import processors
 
 PAPERS = {
     "fedspa": fedspa.tables,
     "fedspu": fedspu.tables,
-    "fedumf": fedumf.tables,
-    "pflego": pflego.tables,
-}  # by name: the tables of a paper, quick or whole
+    "fedumf": fedumf_appendix.tables,
+    "pflego": lambda quick: [*pflego.tables(quick), *pflego_figures.tables(quick)],
+    "published": published.tables,
+}  # by name: the tables of a paper, quick or whole, and the tables of published data
 OTHERS = {
     "comparison": comparison_run.main,
     "adapted": partial(comparison_run.main, study=adapted.ADAPTED, show=adapted.print_table),
+    "fair": partial(comparison_run.main, study=fair.FAIR, show=fair.print_table),
+    **{
+        name: partial(comparison_run.main, study=study, show=fair.print_table) for name, study in rivals.STUDIES.items()
+    },
     "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
     "pfllib": pfllib.main,
+    "seconds": seconds.main,
 }  # commands without a paper's tables, with options of their own
 RUNS = Path("edgefl-runs/papers")
 RESULTS = Path(__file__).with_name("results")
@@ -54,9 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     folder = options.dir / ("quick" if options.quick else "whole")
     results = options.results or (folder if options.quick else RESULTS)
+    missing = False
     try:
         for name in options.tables or tables:
-            found = _carry_out(tables[name], folder, options.data_dir, results, options.workers)
+            try:
+                found = _carry_out(tables[name], folder, options.data_dir, results, options.workers)
+            except DataError as error:
+                missing = True
+                _say(f"{name}: not run: no data: {error}")
+                continue
             print(json.dumps(found), flush=True) if options.json else print_table(found)
     except EdgeflError as error:
         _say(str(error))
@@ -64,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("interrupted; the same command goes on from the last checkpoint")
         return 1
-    return 0
+    return int(missing)
 
 
 def _carry_out(table: Table, folder: Path, data_dir: Path | None, results: Path, workers: int) -> dict[str, Any]:

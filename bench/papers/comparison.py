@@ -30,6 +30,7 @@ from edgefl.models.graph.graph import Node
 from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU, Shape
 
 SEEDS = (1, 2, 3)
+TUNING_SEEDS = (101, 102)  # of a search's trials, whose draws no test sees
 POINTS = 10  # evaluations of a run
 REFRESH = 5  # epochs after which every client is evaluated once more at the end, from the newest values
 GROUPS = 40  # number of groups of speakers
@@ -73,12 +74,16 @@ class Method:
     rate      the option that is chosen
     like      the method whose rate it takes, if it does not choose a rate of its own
     adapting  the values that are tried of other options, at the chosen rate. They choose how a client adapts the model
+    own       other values of the method's constants, which a search (search.py) tries at the best rate
+    points    evaluations of a run, 0 for as many as the study has
     """
 
     label: str
     rate: str = "lr"
     like: str = ""
     adapting: Grid = ()
+    own: tuple[Mapping[str, Any], ...] = ()
+    points: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class Study:
     more    settings of its whole runs, beside those of their places
     points  evaluations of a run
     lent    studies whose rates serve here, too, where the same runs have chosen them
+    trials  number of trials of every method's search (search.py). 0: `tune` chooses among the rates of the place
+    rate    rate of all methods. 0: it is chosen
     """
 
     name: str
@@ -96,6 +103,8 @@ class Study:
     more: Mapping[str, Any]
     points: int = POINTS
     lent: tuple[str, ...] = ()
+    trials: int = 0
+    rate: float = 0.0
 
 
 METHODS = {
@@ -134,15 +143,22 @@ def adapted(study: Study, workload: str, name: str, rate: float) -> Run:
     return Run(f"{workload}-{folder(method.label)}-adapting", experiment, federation)
 
 
+def searched(study: Study, workload: str, name: str, values: Mapping[str, Any], seed: int) -> Run:
+    """Return one seed of a trial of a method's search. Clients are tested on their validation samples."""
+    method, short = study.methods[study.methods[name].like or name], WORKLOADS[workload].rounds[1]
+    experiment = replace(_experiment(workload, _at(method, values), seed, eval_every=short), rounds=short)
+    named = folder(_at(method, values))
+    return Run(f"{workload}-{named}-trial-seed{seed}", experiment, federation)
+
+
 def run(
     study: Study, workload: str, name: str, rate: float, seed: int, adapting: Mapping[str, Any] | None = None
 ) -> Run:
     """Return a whole run of a method."""
     method = study.methods[name]
     label = _at(method, {method.rate: rate, **(adapting or {})})
-    experiment = _experiment(
-        workload, label, seed, eval_every=WORKLOADS[workload].rounds[0] // study.points, **study.more
-    )
+    every = study.more.get("rounds", WORKLOADS[workload].rounds[0]) // (method.points or study.points)
+    experiment = _experiment(workload, label, seed, eval_every=every, **study.more)
     return Run(f"{workload}-{folder(method.label)}-seed{seed}", experiment, federation)
 
 

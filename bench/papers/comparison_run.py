@@ -1,4 +1,4 @@
-"""`python -m bench papers comparison`, weak or adapted: carries out the study's missing runs, and prints its tables.
+"""`python -m bench papers comparison`, weak, adapted or fair: carries out missing runs of the study, prints its tables.
 
 Every finished run is a record of its own in results/STUDY, so that machines and processes may share the work: `--part
 1/2` takes every second method. A run that was killed goes on from its last checkpoint.
@@ -19,8 +19,9 @@ from bench.papers import comparison
 from bench.papers.comparison import COMPARISON, SEEDS, WORKLOADS, Study
 from bench.papers.comparison_table import Known, print_table
 from bench.papers.pieces import Piece, known, piece
+from bench.papers.search import Tried, best_of, next_trial
 from bench.papers.table import Lines, Run
-from edgefl.errors import EdgeflError, RunError
+from edgefl.errors import EdgeflError, RunError, StuckError
 from edgefl.experiment import tuned_values
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_json import open_run
@@ -31,8 +32,8 @@ from edgefl.study.capacity_tiers import tiers_of
 from edgefl.study.simulation.engine import Threads
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
-from edgefl.study.summary import Summary, summarise
-from edgefl.study.tuning import FOLDER, tune
+from edgefl.study.summary import Summary, kind_of, summarise
+from edgefl.study.tuning import FOLDER, on_validation, tune
 
 RESULTS = Path(__file__).with_name("results")
 RUNS = Path("edgefl-runs/papers")
@@ -72,8 +73,11 @@ class Maker:
     def method(self, workload: str, name: str, seeds: Sequence[int]) -> None:
         """Carry out the runs of a method: the runs that choose its rate and its adapting, and then the seeds."""
         if (rate := chosen(self.study, self.results, workload, name)) is None:
-            run = comparison.tuned(self.study, workload, name)
-            piece(self.results, run.name, partial(self._tuned, run))
+            if self.study.trials:
+                piece(self.results, search_name(self.study, workload, name), partial(self._searched, workload, name))
+            else:
+                run = comparison.tuned(self.study, workload, name)
+                piece(self.results, run.name, partial(self._tuned, run))
             rate = chosen(self.study, self.results, workload, name)
         assert rate is not None  # it has just been chosen
         if self.study.methods[name].adapting:
@@ -83,6 +87,27 @@ class Maker:
         for seed in seeds:
             run = comparison.run(self.study, workload, name, rate, seed, adapting)
             piece(self.results, run.name, partial(self._summed, run))
+
+    def _searched(self, workload: str, name: str) -> Piece:
+        """Carry out a method's search, and return all trials and the chosen values."""
+        method, tried = self.study.methods[self.study.methods[name].like or name], list[Tried]()
+        rates, trials = WORKLOADS[workload].rates[1:], self.study.trials
+        while (values := next_trial(method.rate, rates, method.own, tried, trials)) is not None:
+            runs = [comparison.searched(self.study, workload, name, values, seed) for seed in comparison.TUNING_SEEDS]
+            tried.append(mean_of(values, [self._trial(run) for run in runs]))
+        settings = comparison.searched(self.study, workload, name, {}, comparison.TUNING_SEEDS[0]).experiment.to_json()
+        found = {"chosen": best_of(tried).values, "reached": shortened([each._asdict() for each in tried])}
+        return {"experiment": settings, "seeds": list(comparison.TUNING_SEEDS), **found}
+
+    def _trial(self, run: Run) -> dict[str, Any]:
+        """Return the scores of a trial on validation samples, or {} if training diverges."""
+        federation = on_validation(run.federation(run.experiment, self.data_dir))
+        try:
+            log_records = self._log_records(run, federation)
+        except StuckError:
+            return {}
+        evaluation = log_records[-1]["evaluation"]
+        return dict(evaluation[kind_of(evaluation)])
 
     def _tuned(self, run: Run) -> Piece:
         experiment, path = run.experiment, self.folder / run.name
@@ -153,15 +178,48 @@ def shortened(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
+def mean_of(values: dict[str, Any], scores: Sequence[dict[str, Any]]) -> Tried:
+    """Return a trial with the means over its seeds. It has none if a seed has no finite loss."""
+    if any(each.get("loss") is None for each in scores):
+        return Tried(values, None, None)
+    accuracy, loss = (sum(each[name] for each in scores) / len(scores) for name in ("accuracy", "loss"))
+    return Tried(values, accuracy, loss)
+
+
+def search_name(study: Study, workload: str, name: str) -> str:
+    """Return the name of the record of a method's search."""
+    return f"{workload}-{folder_of(study.methods[study.methods[name].like or name].label)}-search"
+
+
+def _search(study: Study, results: Path, workload: str, name: str) -> Piece | None:
+    """Return the record of a method's search, of this study or of one that lends it, or None without a record.
+
+    Raises RunError as `_record` does.
+    """
+    run = comparison.searched(study, workload, name, {}, comparison.TUNING_SEEDS[0])
+    run, lent = run._replace(name=search_name(study, workload, name)), (results.with_name(each) for each in study.lent)
+    return _record(results, run) or next((each for where in lent if (each := _same(where, run))), None)
+
+
 def chosen(study: Study, results: Path, workload: str, name: str) -> float | None:
     """Return a method's rate, or None before this study, or a study that lends its rates, has chosen one."""
+    if study.rate:
+        return study.rate
+    if study.trials:
+        record = _search(study, results, workload, name)
+        return None if record is None else float(record["chosen"][study.methods[name].rate])
     run, lent = comparison.tuned(study, workload, name), (results.with_name(each) for each in study.lent)
     record = _record(results, run) or next((each for where in lent if (each := _same(where, run))), None)
     return None if record is None else float(record["chosen"][study.methods[name].rate])
 
 
 def adapted(study: Study, results: Path, workload: str, name: str, rate: float) -> dict[str, Any] | None:
-    """Return how a client adapts the model: {} for a method that has no such choice, or None before the choice."""
+    """Return the values of other options than the rate: {} for a method that chooses a rate alone, or None before the
+    choice.
+    """
+    if study.trials:
+        search = _search(study, results, workload, name)
+        return None if search is None else {k: v for k, v in search["chosen"].items() if k != study.methods[name].rate}
     if not study.methods[name].adapting:
         return {}
     record = _record(results, comparison.adapted(study, workload, name, rate))

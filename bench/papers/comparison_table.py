@@ -97,19 +97,24 @@ def title_of(workload: str, found: Comparison) -> str:
     return f"{workload}, {rounds:g} rounds, seeds {', '.join(map(str, found.seeds))}"
 
 
+HELD_OUT = ("held-out clients", "their worst tenth")  # columns of clients that never took part
+
+
 def _methods(workload: str, known: Known, found: Comparison) -> Table:
     table = Table(title=title_of(workload, found), title_justify="left")
     headings = (
         "", "rate", "accuracy %", "worst tenth", f"after refresh, {REFRESH} epochs", "at FedSPU's bytes", "MB",
         "of dense", "device s", "device GFLOP", "MB to train",
     )  # fmt: skip
-    for heading in headings:
+    are_held_out = any(row.held_out for row in found.rows.values())
+    for heading in (*headings, *(HELD_OUT if are_held_out else ())):
         table.add_column(heading, justify="left" if heading == "" else "right")
     for label, row in found.rows.items():
         rate, made = known[label]
         budget = found.rows["FedSPU"].payload_bytes if "FedSPU" in found.rows else None
         at_bytes = None if budget is None else at(budget, made, "payload_bytes")
-        table.add_row(label, f"{rate:g}", *_cells(label, row, at_bytes))
+        beside = [accuracy_text(row.held_out), accuracy_text(row.held_out_worst_tenth)] if are_held_out else []
+        table.add_row(label, f"{rate:g}", *_cells(label, row, at_bytes), *beside)
     return table
 
 

@@ -78,16 +78,16 @@ def _run(partition: str, lr: float, share: float, alpha: float, seed: int = 1) -
     options = {**dict(known["options"]), **({"alpha": alpha} if alpha else {})}
     changes = {"partition": partition, "lr": lr, "per_round": round(share * known["clients"]), "options": options}
     name = f"{partition.replace(':', '')}-eta{lr:g}-C{share:g}-" + (f"alpha{alpha:g}" if alpha else "fedavg")
-    return _declared(f"{name}-seed{seed}", method, seed, {**known, **changes})
+    return declared(f"{name}-seed{seed}", method, seed, {**known, **changes})
 
 
 def _appendix_run(partition: str, method: str, seed: int = 1) -> Run:
     known = preset("fedumf", "fashion-mnist")
     changes = {"partition": partition, "rounds": 100, "per_round": 15, "lr": 0.1, "options": APPENDIX_OPTIONS}
-    return _declared(f"appendix-{partition.replace(':', '')}-{method}-seed{seed}", method, seed, {**known, **changes})
+    return declared(f"appendix-{partition.replace(':', '')}-{method}-seed{seed}", method, seed, {**known, **changes})
 
 
-def _declared(name: str, method: str, seed: int, settings: dict[str, Any]) -> Run:
+def declared(name: str, method: str, seed: int, settings: dict[str, Any]) -> Run:
     settings["options"] = tuple(sorted(settings["options"].items()))
     fixed: dict[str, Any] = {"model": "feddyn_mlp", "eval_every": 1, "checkpoint_every": 25}
     return Run(name, Experiment(methods=(method,), data="fashion-mnist", seed=seed, **fixed, **settings))
@@ -115,8 +115,8 @@ def _rounds_table(name: str, title: str, partition: str, data: str, declare: Dec
         paper = sum(ratios) / len(ratios)
         for target in TARGETS:
             label = f"{setting}: FedUmf's rounds to {100 * target:g} % over FedAvg's"
-            rows.append(Row(label, partial(_rounds_ratio, target), runs, paper))
-        rows.append(Row(f"{setting}: FedUmf's accuracy less FedAvg's, last 10 rounds", _gain, runs, unit="points"))
+            rows.append(Row(label, partial(rounds_ratio, target), runs, paper))
+        rows.append(Row(f"{setting}: FedUmf's accuracy less FedAvg's, last 10 rounds", gain, runs, unit="points"))
         rows.append(Row(f"{setting}: FedUmf's uplink bytes over FedAvg's", _uplink_ratio, runs, 1.0))
     about = (
         f"{data}, {NAMES[partition]}, 784-100-100-10, 100 clients, alpha 1. Ratios where FedAvg needs {LEAST} rounds "
@@ -149,7 +149,7 @@ def _appendix_table(data: str, declare: Declare) -> Table:
             accuracies.append(Row(f"{what}: accuracy, last 10 rounds", last, ((run,),), percent, "%"))
             for target in APPENDIX_TARGETS if method != "fedavg" else ():
                 label, paper = f"{what}: rounds to {100 * target:g} % over FedAvg's", needed / methods["fedavg"][1]
-                rounds.append(Row(label, partial(_rounds_ratio, target, least=1), ((average, run),), paper))
+                rounds.append(Row(label, partial(rounds_ratio, target, least=1), ((average, run),), paper))
     about = f"{data}, 784-100-100-10, 100 clients, 15 a round. The paper's rounds are to 95 % on MNIST."
     rows = (*accuracies, *rounds)
     return Table("appendix", "FedUmf, tables A1 and A2, 15 %", about, rows, panels, accuracy)
@@ -158,7 +158,7 @@ def _appendix_table(data: str, declare: Declare) -> Table:
 # Measures.
 
 
-def _rounds_ratio(target: float, average: Lines, other: Lines, least: int = LEAST) -> Found:
+def rounds_ratio(target: float, average: Lines, other: Lines, least: int = LEAST) -> Found:
     before, after = rounds_to(target, average), rounds_to(target, other)
     detail = f"{_or_never(after)} / {_or_never(before)}"
     if before is None or after is None:
@@ -166,7 +166,7 @@ def _rounds_ratio(target: float, average: Lines, other: Lines, least: int = LEAS
     return Found(after / before, detail) if before >= least else Found(None, f"{detail}: too few to compare")
 
 
-def _gain(average: Lines, fusion: Lines) -> Found:
+def gain(average: Lines, fusion: Lines) -> Found:
     ours, theirs = last(fusion).value, last(average).value
     assert ours is not None and theirs is not None  # every round is evaluated
     return Found(ours - theirs, f"{ours:.1f} - {theirs:.1f}")

@@ -21,7 +21,7 @@ from edgefl.experiment.settings import Experiment
 from edgefl.learning import GraphLearner
 from edgefl.models.graph import Model
 
-OPTIONS: dict[str, dict[str, Any]] = {"ditto": {"lam": 1.0, "personal_epochs": 1}}
+OPTIONS: dict[str, dict[str, Any]] = {"ditto": {"lam": 1.0, "personal_epochs": 1}, "fedrep": {"head_epochs": 1}}
 KINDS = {"global_local": "global", "personal": "personal", "adapted": "personal"}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-HEADINGS = ("", "paper", "ours", "difference", "spread", "seeds", "")
+HEADINGS = ("", "paper", "ours", "difference", "spread", "95 % t interval", "seeds", "")
 
 
 def print_table(found: Mapping[str, Any]) -> None:
@@ -22,7 +22,8 @@ def print_table(found: Mapping[str, Any]) -> None:
         numbers = (_number(row[name], row["unit"]) for name in ("paper", "ours"))
         difference = "" if row["difference"] is None else f"{row['difference']:+.3g}"
         seeds = ", ".join(map(str, row["seeds"]))
-        table.add_row(row["label"], *numbers, difference, _number(row["spread"], ""), seeds, row["detail"])
+        between = "" if row.get("interval") is None else "{:.3g} to {:.3g}".format(*row["interval"])
+        table.add_row(row["label"], *numbers, difference, _number(row["spread"], ""), between, seeds, row["detail"])
     console = Console()
     console.width = max(console.width, 160)
     console.print(table)

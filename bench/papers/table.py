@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
+from edgefl.study.paired_differences import PairedDifference
 
 Line = Mapping[str, Any]
 Lines = Sequence[Line]  # the metrics of a run, a line per round, as `edgefl simulate` writes them
@@ -80,7 +81,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Result:
-    """A row with our number: the mean over seeds, and their standard deviation where there are two or more."""
+    """A row with our number: the mean over seeds. Where there are two or more, also their standard deviation and the
+    ends of the mean's 95 % interval by Student's t.
+    """
 
     label: str
     unit: str
@@ -90,6 +93,7 @@ class Result:
     difference: float | None
     seeds: tuple[int, ...]
     detail: str
+    interval: tuple[float, float] | None = None
 
 
 def compare(row: Row, metrics: Mapping[str, Lines]) -> Result:
@@ -106,4 +110,11 @@ def compare(row: Row, metrics: Mapping[str, Lines]) -> Result:
         None if ours is None or row.paper is None else ours - row.paper,
         tuple(runs[0].experiment.seed for runs in row.runs),
         "; ".join(each.detail for each in found if each.detail),
+        _interval(values),
     )
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the ends of the 95 % interval of the mean, or None for fewer than two values."""
+    found = PairedDifference.of(values, [0.0] * len(values))
+    return None if found.low is None or found.high is None else (found.low, found.high)

@@ -210,6 +210,10 @@ def _add_settings(settings: argparse._ArgumentGroup) -> None:
 def _add_evaluation(evaluation: argparse._ArgumentGroup) -> None:
     evaluation.add_argument("--eval-every", type=int, metavar="ROUNDS", help=EVAL_EVERY_HELP)
     evaluation.add_argument("--refresh", type=int, metavar="EPOCHS", help=REFRESH_HELP)
+    held = "number of further clients that own samples and never take part. Each evaluation adapts the server's model "
+    evaluation.add_argument("--held-out", type=int, metavar="N", help=f"{held}to them and tests it (default: 0)")
+    about = "write gradient norms, the overlap of clients' parts and the drift of masks into the records of evaluated "
+    evaluation.add_argument("--diagnose", action="store_true", help=f"{about}rounds")
     scores = "evaluate the models on the clients' training samples as well"
     evaluation.add_argument("--train-scores", action="store_true", help=scores)
 

@@ -39,7 +39,9 @@ def resolve(options: argparse.Namespace) -> str:
     algorithm, written = build(label, {}), dict(Variant.of(label).options)
     own = {option: parse([name], option, text) for option, text in written.items() if option != "rounds"}
     options.method = way = way_of(algorithm)
-    shares = _shares(algorithm)
+    shares, layers = _shares(algorithm), getattr(algorithm, "head_layers", 1)
+    if way == "pflego" and layers > 1:
+        raise ValueError(f"head_layers={layers} with edgefl memory; expected head_layers=1, the only head it counts")
     if shares is not None and (options.keep or options.density):
         given = "--density" if options.density else "--keep"
         if own.keys() & {"keep", "density"}:

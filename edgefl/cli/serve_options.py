@@ -15,7 +15,7 @@ from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
 PORT = 7227
 ENROLLED = "enrolled"  # value of --select
-SIMULATED = ("--refresh", "--train-scores")  # options that `serve` refuses
+SIMULATED = ("--refresh", "--train-scores", "--held-out", "--diagnose")  # options that `serve` refuses
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -67,7 +67,7 @@ class ServeProgress:
             self._refusals.closed(record.log_record)
             self._display.log_record(record.log_record)
         elif isinstance(record, RoundEvaluated):
-            self._display.log_record({**self._log_record, "evaluation": record.bundle})
+            self._display.log_record({**self._log_record, "evaluation": record.bundle, **record.adaptation})
 
     def _enrolled(self, record: Enrolment) -> None:
         """Say that a client has enrolled, that it declares more samples than it counts for, and that it differs from

@@ -116,11 +116,12 @@ def _federations(seeds: Sequence[Experiment], model: Model | None, data: DataSet
     graph, weights = _graph(seeds[0], model, data, loss), None if model is None else model.params
     samples: tuple[Samples, Samples | None] | None = None
     for one in seeds:
-        clients = _splits(one, data)
+        splits = _splits(one, data)
+        clients, held_out = splits[: one.clients], splits[one.clients :]
         complete = with_means(data, [client.train for client in clients])
         samples = samples if samples and complete is data else _samples(one, complete, loss)
         owned, common = samples
-        yield Federation(graph, owned, clients, one.seed, common, weights, meaning, data.columns)
+        yield Federation(graph, owned, clients, one.seed, common, weights, meaning, data.columns, held_out)
 
 
 def _loss(experiment: Experiment, model: Model | None, data: DataSet) -> tuple[Loss, tuple[str, ...]]:
@@ -173,10 +174,18 @@ def _samples(experiment: Experiment, data: DataSet, loss: Loss) -> tuple[Samples
 
 
 def _splits(experiment: Experiment, data: DataSet) -> tuple[Split, ...]:
-    """Return every client's training, validation and test samples, as indices into the samples that clients own."""
+    """Return every client's training, validation and test samples, as indices into the samples that clients own.
+    Clients that never take part come last.
+    """
     if experiment.partition_test:
         return _splits_with_published_test(experiment, data)
-    partitions = partition_samples(data, experiment.partition, experiment.clients, experiment.seed)
+    try:
+        partitions = partition_samples(data, experiment.partition, experiment.owners, experiment.seed)
+    except ValueError as error:
+        if not experiment.held_out:
+            raise
+        asked = f"clients={experiment.clients} and held_out={experiment.held_out} more"
+        raise ValueError(f"{asked}: {error}") from None
     return tuple(_split(experiment, data, client, client_samples) for client, client_samples in enumerate(partitions))
 
 
@@ -198,7 +207,7 @@ def _splits_with_published_test(experiment: Experiment, data: DataSet) -> tuple[
     """Give every client its share of the training part, split into training and validation samples, and for testing its
     share of the published test part. In the clients' samples the test part follows the training part.
     """
-    shares = partition_with_test(data, experiment.partition, experiment.clients, experiment.seed)
+    shares = partition_with_test(data, experiment.partition, experiment.owners, experiment.seed)
     clients = []
     for client, (client_samples, test) in enumerate(zip(*shares, strict=True)):
         stream = rng.stream(experiment.seed, rng.SPLIT, client=client)

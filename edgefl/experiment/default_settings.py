@@ -42,7 +42,8 @@ def with_everybody(
         if found["partition"] == GROUP:
             found.setdefault("clients", ALL)
     if found.get("clients") == ALL:
-        found["clients"] = groups_in(with_settings_of_data(found, base), data_dir)
+        groups = groups_in(with_settings_of_data(found, base), data_dir)
+        found["clients"] = groups - int(found.get("held_out", base.held_out))
     return found
 
 

@@ -22,6 +22,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 class Federation:
     """The model, the data, which client owns which samples, and the seed.
 
+    held_out  samples of clients that never take part, whose ids follow those of `clients`
     common   a test set that no client owns, if any
     weights  the parameters that training starts from. None: the seed draws them
     columns  the names of the samples' features. None: they have no names
@@ -36,6 +37,7 @@ class Federation:
     weights: Params | None = None
     meaning: DataMeaning = NOTHING_SAID
     columns: tuple[str, ...] | None = None
+    held_out: tuple[Split, ...] = ()
 
     def initial(self) -> Params:
         """Return the parameters before round 1, in arrays that the caller may change."""
@@ -64,6 +66,11 @@ class Federation:
             outputs=self.graph.output_shape[0],
             graph=self.graph,
         )
+
+    def samples_of(self, client: int) -> Split:
+        """Return the samples of a client, also of a client that never takes part."""
+        count = len(self.clients)
+        return self.clients[client] if client < count else self.held_out[client - count]
 
     @property
     def decisions(self) -> int:

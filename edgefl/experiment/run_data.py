@@ -87,13 +87,13 @@ def say_notes(name: str, notes: Iterable[str], file: TextIO) -> None:
         print(f"{name}: {note}", file=file)
 
 
-def settings_for(data: DataSet) -> dict[str, Any]:
-    """Return the default partition of these data. Every group is a client. Data without groups are partitioned by
-    Dirichlet's draw among 2 to 20 clients, with 50 samples each if possible. Values, which have no classes, are
-    partitioned evenly.
+def settings_for(data: DataSet, held_out: int = 0) -> dict[str, Any]:
+    """Return the default partition of these data. Every group is a client, or one of `held_out` more that never take
+    part. Data without groups are partitioned by Dirichlet's draw among 2 to 20 clients, with 50 samples each if
+    possible. Values, which have no classes, are partitioned evenly.
     """
     if data.groups is not None:
-        clients = len(np.unique(data.groups[data.groups >= 0]))
+        clients = len(np.unique(data.groups[data.groups >= 0])) - held_out
         return {"partition": "group", "clients": clients, "per_round": min(clients, 10)}
     clients = min(max(len(data) // SAMPLES_OF_A_CLIENT, 2), MOST_CLIENTS)
     partition = Experiment.partition if data.has_labels else "iid"

@@ -36,11 +36,13 @@ def too_small(method: Algorithm, task: Task, client: int, examples: int) -> str:
 
 def small_clients(methods: Mapping[str, Algorithm], federation: Federation, rounds: int) -> str:
     """Name the clients with too few training samples for a method, and the remedy. Return "" without such clients."""
-    small = [client for client, split in enumerate(federation.clients) if len(split.train) < LEAST_BATCH]
+    owners = (*federation.clients, *federation.held_out)
+    small = [client for client, split in enumerate(owners) if len(split.train) < LEAST_BATCH]
     task = federation.task(rounds) if small else None
     for name, method in methods.items() if task else ():
         assert task is not None
-        found = {client: too_small(method, task, client, len(federation.clients[client].train)) for client in small}
+        last = task.clients - 1  # a client that never takes part trains what the last client may train
+        found = {client: too_small(method, task, min(client, last), len(owners[client].train)) for client in small}
         named = [client for client, why in found.items() if why]
         if named:
             return f"{name}: {_listed(named)} {'have' if len(named) > 1 else 'has'} {found[named[0]]}: {REMEDY}"

@@ -10,15 +10,16 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from edgefl.errors import RunError
 from edgefl.experiment.data.column_choice import Reading
 from edgefl.experiment.data.split import training_samples
-from edgefl.experiment.device_models.device_assignment import Fleet, fleet_of
+from edgefl.experiment.device_models.device_assignment import fleet_of
 from edgefl.experiment.evaluation_rounds import default_interval
+from edgefl.experiment.round_settings import Settings as Settings
 from edgefl.experiment.run_json import EXPERIMENT, read_experiment
 from edgefl.experiment.tuned_values import Choices, Grid, choices
 from edgefl.experiment.user_methods import admit
@@ -27,9 +28,8 @@ from edgefl.methods import Algorithm, build
 from edgefl.methods.aggregation import AggregationRule
 from edgefl.methods.method_label import Variant
 from edgefl.methods.rounds.change_bound import UpdateNormBound
-from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
+from edgefl.methods.rounds.round_closing import AggregationSettings
 from edgefl.models.neurons.trained_part import patterns
-from edgefl.protocol.codec import FORMATS
 
 SHARED = (
     "keep",
@@ -43,7 +43,7 @@ UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
     ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
     ("missing", ""), ("split", "random"), ("devices", ""), ("deadline_s", 0.0), ("standardise", False),
-    ("evaluate_first", False), ("train", ""),
+    ("evaluate_first", False), ("train", ""), ("held_out", 0), ("diagnose", False),
 )  # fmt: skip
 STORED: dict[str, str] = {"aggregation": "fold", "partition_test": "deal_test"}  # run.json keeps former names
 FORMER = {before: now for now, before in STORED.items()}
@@ -56,42 +56,6 @@ KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "
 def processors() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The settings of the round loop. `workers` is the only field that no result depends on.
-
-    eval_every, evaluate_first  choice of the rounds after which models are evaluated (evaluation_rounds.py)
-    stop_after        round after which the run ends early, while methods are told `rounds`. None: no early end
-    aggregation_settings  settings of the aggregation of accepted replies
-    max_empty_rounds  rounds in a row without an accepted reply, after which a run ends with an error
-    refresh           epochs of training before a second evaluation, from the newest values. 0: no second evaluation
-    train_scores      whether models are evaluated on clients' training samples too
-    fleet             devices as which clients are modelled in virtual time. None: clients are not modelled
-    deadline_s        seconds of virtual time after which a round is closed. 0: a round waits for everybody
-    """
-
-    rounds: int = 100
-    eval_every: int = 10
-    checkpoint_every: int = 10
-    values: str = "float32"  # number format of the payloads: one of codec.FORMATS
-    workers: int = 1
-    stop_after: int | None = None
-    aggregation_settings: AggregationSettings = field(default_factory=AggregationSettings)
-    max_empty_rounds: int = MAX_EMPTY_ROUNDS
-    refresh: int = 0
-    train_scores: bool = False
-    fleet: Fleet | None = None
-    deadline_s: float = 0.0
-    evaluate_first: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after", "max_empty_rounds"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}; expected {name} >= 1")
-        if self.values not in FORMATS:
-            raise ValueError(f"values={self.values}; expected one of {', '.join(FORMATS)}")
 
 
 @dataclass(frozen=True)
@@ -158,6 +122,8 @@ class Experiment:
     devices: str = ""
     deadline_s: float = 0.0  # seconds of virtual time after which a round is closed. 0: a round waits for everybody
     evaluate_first: bool = False  # whether models are evaluated after round 1, too
+    diagnose: bool = False  # whether evaluated rounds have gradient norms, overlap and drift (rounds/diagnosis.py)
+    held_out: int = 0  # number of further clients that never take part and are evaluated with what the server has
     train: str = ""  # trained part of the model, as patterns (neurons/trained_part.py). Empty: as the model says
 
     def __post_init__(self) -> None:
@@ -173,6 +139,7 @@ class Experiment:
         _check(self.tune_rounds >= 0, "tune_rounds", self.tune_rounds, "tune_rounds >= 0")
         for name, tried in self.tune:
             _check(len(set(tried)) == len(tried) > 0, f"tune {name}", tried, "at least one value, and each value once")
+        _check(self.held_out >= 0, "held_out", self.held_out, "held_out >= 0")
         _check(self.refresh >= 0, "refresh", self.refresh, "refresh >= 0")
         _check(self.seed >= 0, "seed", self.seed, "seed >= 0")
         _check(self.seeds >= 1, "seeds", self.seeds, "seeds >= 1")
@@ -197,6 +164,11 @@ class Experiment:
             self.per_round,
             f"per_round >= {fewest} with aggregation={self.aggregation}",
         )
+
+    @property
+    def owners(self) -> int:
+        """Return the number of clients that own samples, with the clients that never take part."""
+        return self.clients + self.held_out
 
     @property
     def eval_interval(self) -> int:
@@ -234,15 +206,26 @@ class Experiment:
         for name, method in methods.items():
             if self.refresh and not method.can_refresh:
                 raise ValueError(f"refresh={self.refresh} with {name}; expected a method that defines a refresh")
+            if self.diagnose and not method.trains_parts:
+                raise ValueError(
+                    f"diagnose with {name}, whose clients train the whole model; expected methods that train neurons "
+                    "or coordinates at a mask, such as fedspu or fedspa"
+                )
+            if self.held_out and not method.has_newcomers:
+                raise ValueError(
+                    f"held_out={self.held_out} with {name}, which has no model for a client that never took part; "
+                    "expected a method with a model, body or one-layer head of all clients, such as fedavg or fedrep"
+                )
         return methods
 
     def check_served(self) -> None:
         """Raise ValueError for a setting that only a simulation can have."""
         if len(self.methods) != 1:
             raise ValueError(f"methods {', '.join(self.methods)}; expected one, as a server runs one method")
-        if self.refresh or self.train_scores:
-            asked = f"refresh={self.refresh}" if self.refresh else "train_scores"
-            raise ValueError(f"{asked} with a server; expected it in a simulation only")
+        for name in ("refresh", "train_scores", "held_out", "diagnose"):
+            if asked := getattr(self, name):
+                value = "" if asked is True else f"={asked}"
+                raise ValueError(f"{name}{value} with a server; expected it in a simulation only")
         if self.devices:
             raise ValueError("devices with a server; expected modelled devices in a simulation only")
         if self.tune:
@@ -262,6 +245,7 @@ class Experiment:
             fleet=fleet_of(self.devices) if self.devices else None,
             deadline_s=self.deadline_s,
             evaluate_first=self.evaluates_first,
+            diagnose=self.diagnose,
         )
 
     def aggregation_settings(self, largest: int | None = None) -> AggregationSettings:

@@ -230,6 +230,9 @@ class Learner(Protocol):
     def head(self) -> Learner:
         """Return a learner of the last Linear layer alone, whose parameters it shares. Its inputs are features."""
 
+    def rest(self, cut: str) -> Learner:
+        """Return a learner of all that follows a cut, whose parameters it shares. Its inputs are results at the cut."""
+
     def sub(self, neurons: NeuronSet) -> Learner:
         """Return a learner of the smaller graph that has only these neurons, with a copy of their blocks.
 

@@ -23,6 +23,7 @@ from edgefl.methods.throughput import Workload
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.model_spec import ModelSpec
 
 FORMER_VERBS = {"fold": "aggregate", "wants_pace": "wants_throughput"}  # former name of a verb -> present name
 
@@ -43,6 +44,7 @@ class Algorithm(ABC):
     takes_slices   whether the method trains a model of which some parameters are trained in part (Graph.slices)
     asks_all       whether every client has a part in every round, so that no client can be left out of a round
     former         former names of hyper-parameters, which older runs and devices use, mapped to the present names
+    trains_parts   whether the clients of a round train parts of the model: neurons, or coordinates at a mask
     changes        names of payloads that carry changes or gradients in a reply, and not new values of the server's
                    state
     """
@@ -54,6 +56,7 @@ class Algorithm(ABC):
     no_statistics: ClassVar[bool] = False
     takes_slices: ClassVar[bool] = False
     asks_all: ClassVar[bool] = False
+    trains_parts: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, str]] = {}
 
@@ -188,6 +191,25 @@ class Algorithm(ABC):
         """
         yield OwnModel(client_state.learner, client_state.data)
 
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Client: yield the model of a client that has never taken part, for the length of the with block.
+
+        Unless a method says otherwise, it is the model of all clients, adapted as before any test.
+
+        client_state  client without anything of its own. Its learner holds w^0
+        arrays        arrays of the server's state
+        """
+        if MODEL in arrays:
+            client_state.learner.write({name: arrays[MODEL][name] for name in client_state.spec.exchanged})
+        with self.own(client_state, self.shared(arrays)) as mine:
+            yield mine
+
+    @property
+    def has_newcomers(self) -> bool:
+        """Return whether the server has anything for a client that has never taken part."""
+        return not self.keeps_model or type(self).newcomer is not Algorithm.newcomer
+
     def evaluate(self, client_state: ClientState, shared: Params | None) -> Evaluation:
         """Client: evaluate `own` on the client's test samples."""
         with self.own(client_state, shared) as model:
@@ -199,10 +221,14 @@ class Algorithm(ABC):
 
         Unless a method says otherwise, a client downloads everything that all clients share.
         """
-        parts = {MODEL: None, BODY: task.spec.body}
+        parts = {MODEL: None, BODY: self.body_names(task.spec)}
         found = {part: names for part, names in parts.items() if part in state.arrays}
         payload = {part: take(state.arrays[part], task.spec, None, names=names) for part, names in found.items()}
         return [Plan("evaluate", round, client, payload=payload) for client in clients]
+
+    def body_names(self, spec: ModelSpec) -> tuple[str, ...]:
+        """Return the names of the parameters that the payload BODY has: all parameters without the head."""
+        return spec.body
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:

@@ -11,7 +11,7 @@ Source  Deng, Kamani and Mahdavi, "Adaptive personalized federated learning" (ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -132,6 +132,16 @@ class APFL(FedAvg):
         for name, slope in decayed.items():
             mine.v[name] = (mine.v[name] - rate * mine.alpha * slope).astype(slope.dtype)
         mine.alpha = min(1.0, max(0.0, mine.alpha - rate * along))
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield the mixture after both models were trained as in a round. Both begin as the global model."""
+        learner = client_state.learner
+        learner.write({name: arrays[MODEL][name] for name in client_state.spec.exchanged})
+        mine = self._mixture(client_state)
+        self._steps(client_state, minibatches(client_state, UNCOUNTED, self.epochs, self.batch), mine, UNCOUNTED)
+        learner.write(mine.of(learnable(learner.read(), client_state.spec)))
+        yield OwnModel(learner, client_state.data)
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:

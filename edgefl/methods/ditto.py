@@ -21,6 +21,7 @@ from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply, tested
 from edgefl.methods.task import MODEL
 from edgefl.methods.whole_values import whole
+from edgefl.models.graph import Params
 from edgefl.models.neurons.update import values
 
 
@@ -73,6 +74,14 @@ class Ditto(FedAvg):
         options = self._drawn(client_state, plan)
         mine = OwnModel(client_state.learner, client_state.data)
         yield self.refit(mine, client_state, epochs, self.batch, options=options)
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield a personal model that begins as the global model, after `personal_epochs` passes drawn towards it."""
+        received = {name: arrays[MODEL][name] for name in client_state.spec.exchanged}
+        client_state.learner.write(received)
+        mine, options = OwnModel(client_state.learner, client_state.data), FitOptions(pull=(self.mu, received))
+        yield self.refit(mine, client_state, self.personal_epochs, self.batch, options=options)
 
     def _drawn(self, client_state: ClientState, plan: Plan) -> FitOptions:
         """Return the options of a training that is drawn to the received model."""

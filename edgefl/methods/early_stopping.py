@@ -65,6 +65,15 @@ class EarlyStopping(Algorithm):
     def remembers(self) -> bool:
         return self.keeps_state or self.es
 
+    def judges(self, round: int) -> bool:
+        """Client: return whether the loss of this round counts. A client does not stop in a round that does not
+        count.
+        """
+        return True
+
+    def leave(self, client_state: ClientState) -> None:
+        """Client: forget what only a later round would need, because the client stops."""
+
     @contextmanager
     def judged(self, client_state: ClientState, plan: Plan) -> Iterator[OwnModel]:
         """Client: yield the model that has just been trained by `plan`, whose loss decides."""
@@ -86,8 +95,12 @@ def train(algorithm: Algorithm, client_state: ClientState, plan: Plan) -> Reply:
         selection_hash = b"" if plan.selection is None else plan.selection.hash()
         return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")
     reply = algorithm.train(client_state, plan)
+    if not algorithm.judges(plan.round):
+        return reply
     metrics = dict(reply.metrics)
     status = _judge(algorithm, client_state, plan, metrics)
+    if status == "stopped":
+        algorithm.leave(client_state)
     return replace(reply, status=status, metrics=metrics)
 
 

@@ -66,7 +66,7 @@ class FedBABU(EarlyStopping, LocalTraining):
         """
         spec = task.spec
         check(bool(spec.head and spec.body), "model", f"head {list(spec.head)} and body {list(spec.body)}", "both")
-        check_body(spec)
+        check_body(spec, spec.body)
         is_still = self.ft == "head" and not set(spec.head) & set(spec.learned)
         check(not is_still, "ft", self.ft, "full or body, as the model's head is frozen")
         return State({MODEL: initial})

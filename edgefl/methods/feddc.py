@@ -18,6 +18,7 @@ from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array, FitResult
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.local_steps import learnable, zeros
 from edgefl.methods.option_checks import check
@@ -35,7 +36,7 @@ GRADIENT = "gradient"  # a client's s_i, or on the server s_g, the mean of all s
 
 
 @dataclass(frozen=True)
-class FedDC(FineTuning):
+class FedDC(EarlyStopping, FineTuning):
     """The method FedDC: w^{t+1} = mean of the reporting clients' models + mean of the drifts.
 
     alpha   weight of alpha / 2 |x - (w - h_i)|^2 in the local loss

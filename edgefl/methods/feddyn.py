@@ -16,6 +16,7 @@ from typing import ClassVar
 from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.local_steps import learnable, zeros
 from edgefl.methods.option_checks import check
@@ -29,7 +30,7 @@ GRADIENT = "gradient"  # a client's g_i, or on the server h, the mean of all g_i
 
 
 @dataclass(frozen=True)
-class FedDyn(FineTuning):
+class FedDyn(EarlyStopping, FineTuning):
     """The method FedDyn: w^{t+1} = mean of the reporting clients' models - h / alpha.
 
     alpha  weight of alpha / 2 |x - w|^2 in the local loss

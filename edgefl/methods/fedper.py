@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from edgefl.methods.client_state import ClientState, OwnModel
-from edgefl.methods.personal_head import Personal
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.shared_body import SharedBody
 from edgefl.methods.task import BODY
@@ -32,7 +31,7 @@ class FedPer(SharedBody):
     takes_slices: ClassVar[bool] = True
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        mine = Personal.of(client_state, _body(client_state, plan), self.head_init)
+        mine = self.personal(client_state, _body(client_state, plan))
         fit = mine.learner.fit(mine.samples, self.batches(client_state, plan.round), self.local_optimizer(plan.round))
         return self.answer(mine, plan, fit.loss_sum / fit.examples, fit.steps)
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, dropout_key
-from edgefl.methods.head_training import HeadTraining
+from edgefl.methods.head_training import HeadTraining, cut_of
 from edgefl.methods.personal_head import HEAD, Personal
 from edgefl.methods.plan import Plan, Reply, tested
 from edgefl.methods.sampling import sample_clients
@@ -47,9 +47,9 @@ class FedRecon(HeadTraining):
     # The server.
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        payload = {BODY: take(state.arrays[BODY], task.spec, None, names=task.spec.body)}
+        payload, settings = self.sent(task, state), self.cut(task)
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
-        return [Plan("train", round, client, payload=payload) for client in chosen]
+        return [Plan("train", round, client, payload=payload, settings=settings) for client in chosen]
 
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if BODY in reply.payload:
@@ -59,7 +59,7 @@ class FedRecon(HeadTraining):
         replies = accumulator.of(BODY)
         if not replies.clients:
             return state
-        names = [name for name in task.spec.body if name in replies.total]
+        names = [name for name in self.body_names(task.spec) if name in replies.total]
         gradient = {name: replies.total[name] / sum(replies.weights) for name in names}
         return step(self.server, state, BODY, gradient, self.scheduled(self.rho, round))
 
@@ -67,15 +67,15 @@ class FedRecon(HeadTraining):
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         mine = self._own(client_state, values(plan.payload[BODY]), plan.round)
-        mine.head_steps(self.tau, self.head_optimizer(plan.round), self.chunk)
+        mine.head_steps(self.tau, self.head_optimizer(plan.round), self.chunk, cut_of(plan))
         mine.keep_head()
-        layers = frozenset(map(layer_of, client_state.spec.body))
+        layers = frozenset(map(layer_of, self.body_names(client_state.spec)))
         key = dropout_key(client_state, plan.round)
         gradient = mine.learner.gradient(mine.samples, client_state.train, layers, chunk=self.chunk, key=key)
         reply = Reply(
             plan.round,
             plan.client,
-            payload={BODY: take(gradient, client_state.spec, names=client_state.spec.body)},
+            payload={BODY: take(gradient, client_state.spec, names=self.body_names(client_state.spec))},
             examples=len(client_state.train),
             steps=self.tau,
             metrics={"loss": gradient.loss_sum / len(client_state.train)},
@@ -85,4 +85,4 @@ class FedRecon(HeadTraining):
     def _own(self, client_state: ClientState, body: Params, round: int) -> Personal:
         if self.reset:
             client_state.arrays = {name: params for name, params in client_state.arrays.items() if name != HEAD}
-        return Personal.of(client_state, body, self.head_init, round if self.reset else 0)
+        return self.personal(client_state, body, round if self.reset else 0)

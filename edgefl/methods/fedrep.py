@@ -18,9 +18,8 @@ from edgefl.methods.client_state import ClientState, OwnModel, minibatches, pass
 from edgefl.methods.option_checks import check
 from edgefl.methods.personal_head import Personal
 from edgefl.methods.plan import Plan, Reply
-from edgefl.methods.shared_body import SharedBody
+from edgefl.methods.shared_body import SharedBody, steps_of
 from edgefl.methods.task import BODY
-from edgefl.models.neurons.model_spec import ModelSpec, layer_of
 from edgefl.models.neurons.update import values
 
 
@@ -46,9 +45,13 @@ class FedRep(SharedBody):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.head_epochs + self.epochs, self.batch)
 
+    @property
+    def head_passes(self) -> int:
+        return self.head_epochs
+
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
-        head, body = head_steps(client_state.spec), body_steps(client_state.spec)
+        mine = self.personal(client_state, values(plan.payload[BODY]))
+        head, body = steps_of(mine.head), steps_of(self.body_names(client_state.spec))
         fits = [self._fit(mine, plan, 0, self.head_epochs, head)] if self.head_epochs else []
         fits.append(self._fit(mine, plan, self.head_epochs, self.epochs, body))
         loss = sum(fit.loss_sum for fit in fits) / sum(fit.examples for fit in fits)
@@ -65,14 +68,4 @@ class FedRep(SharedBody):
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """Yield the model after the head was trained under the newest body, as the paper does for a new client."""
         with self.own(client_state, values(plan.payload[BODY])) as mine:
-            yield self.refit(mine, client_state, epochs, self.batch, options=head_steps(client_state.spec))
-
-
-def head_steps(spec: ModelSpec) -> FitOptions:
-    """Return the options of steps of the head, in which the body keeps its bits, running statistics included."""
-    return FitOptions(trainable=frozenset(map(layer_of, spec.head)), bn_frozen="freeze")
-
-
-def body_steps(spec: ModelSpec) -> FitOptions:
-    """Return the options of steps of the body, in which the head keeps its bits."""
-    return FitOptions(trainable=frozenset(map(layer_of, spec.body)), bn_frozen="freeze")
+            yield self.refit(mine, client_state, epochs, self.batch, options=steps_of(self.head(client_state.spec)))

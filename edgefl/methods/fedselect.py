@@ -22,6 +22,7 @@ from edgefl.learning.learner import Array, FitResult
 from edgefl.methods import mask_store
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel, minibatches, passes
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.mask_store import MASK
@@ -43,7 +44,7 @@ WHOLE = Mask({})
 
 
 @dataclass(frozen=True)
-class FedSelect(LocalTraining):
+class FedSelect(EarlyStopping, LocalTraining):
     """The method FedSelect: w_j <- the mean of w_k,j over the clients of a round that share coordinate j. Every client
     counts once.
 
@@ -59,6 +60,7 @@ class FedSelect(LocalTraining):
     name: ClassVar[str] = "fedselect"
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
+    trains_parts: ClassVar[bool] = True
 
     growth: float = 0.05
     personal: float = 0.5
@@ -157,6 +159,13 @@ class FedSelect(LocalTraining):
             if options is not None:
                 batches = minibatches(client_state, round, 1, self.batch, number)
                 yield client_state.learner.fit(client_state.data, batches, optimizer, options)
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield the server's model after `epochs` passes over all of it, because no coordinate is personal yet."""
+        client_state.learner.write({name: arrays[MODEL][name] for name in client_state.spec.exchanged})
+        mine = OwnModel(client_state.learner, client_state.data)
+        yield self.refit(mine, client_state, self.epochs, self.batch)
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:

@@ -11,7 +11,7 @@ Source  FedSPU (AAAI), Alg. 1 and 2, Eq. 4, Fig. 3, ALGORITHMS 1 and 2
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -56,6 +56,7 @@ class FedSPU(EarlyStopping, LocalSteps):
     name: ClassVar[str] = "fedspu"
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
+    trains_parts: ClassVar[bool] = True
 
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
     per_round: int = 10
@@ -162,6 +163,13 @@ class FedSPU(EarlyStopping, LocalSteps):
         options = self._merge(client_state, plan, plan.selection)
         mine = OwnModel(client_state.learner, client_state.data)
         yield self.refit(mine, client_state, epochs, self.batch, options=options)
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield the server's whole model after `epochs` passes over all of it, as for a client of p = 1."""
+        client_state.learner.write({name: arrays[MODEL][name] for name in client_state.spec.exchanged})
+        mine = OwnModel(client_state.learner, client_state.data)
+        yield self.refit(mine, client_state, self.epochs, self.batch)
 
     def _merge(self, client_state: ClientState, plan: Plan, selection: NeuronSet) -> FitOptions:
         """Write the values of a plan into the client's model, and return the options of the plan's steps.

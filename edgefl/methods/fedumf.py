@@ -14,13 +14,14 @@ Source  FedUmf, Alg. 1. ALGORITHMS 5
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.learning.learner import Array
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
+from edgefl.methods.early_stopping import RUNNING, EarlyStopping
 from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.local_steps import learnable
 from edgefl.methods.option_checks import check
@@ -32,10 +33,11 @@ from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import Update
 
 DELTA = "delta"  # g, the change of the last round's training
+KEPT = ("round", "lr")  # private values of a client that keeps g: the round of g and its learning rate
 
 
 @dataclass(frozen=True)
-class FedUmf(FineTuning):
+class FedUmf(EarlyStopping, FineTuning):
     """The method FedUmf: theta^{t+1} = mean of the authorised clients' models.
 
     fusion  alpha of the paper: share of the kept change that is added. 0 is FedAvg with the same `weight`
@@ -63,7 +65,8 @@ class FedUmf(FineTuning):
         return State({MODEL: initial})
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        return to_everyone(task, {MODEL: take(state.arrays[MODEL], task.spec, None)}, self.per_round, round)
+        payload = {MODEL: take(state.arrays[MODEL], task.spec, None)}
+        return to_everyone(task, running(task, state), payload, self.per_round, round)
 
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
@@ -74,6 +77,9 @@ class FedUmf(FineTuning):
         return State({MODEL: accumulator.mean.over(state.arrays[MODEL])})
 
     # The client.
+
+    def leave(self, client_state: ClientState) -> None:
+        forget(client_state)
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         client_state.learner.write(plan.payload[MODEL])
@@ -95,10 +101,23 @@ class FedUmf(FineTuning):
         )
 
 
-def to_everyone(task: Task, payload: Mapping[str, Update], per_round: int, round: int) -> list[Plan]:
-    """Return one plan per registered client. The clients that FedAvg would select are authorised."""
-    chosen = set(sample_clients(task, range(task.clients), per_round, round))
-    return [Plan("train", round, k, payload=payload, authorised=k in chosen) for k in range(task.clients)]
+def forget(client_state: ClientState) -> None:
+    """Drop g, its round and its rate."""
+    client_state.arrays = {group: params for group, params in client_state.arrays.items() if group != DELTA}
+    client_state.private = {name: value for name, value in client_state.private.items() if name not in KEPT}
+
+
+def running(task: Task, state: State) -> Sequence[int]:
+    """Return the ids of the clients that have not stopped early."""
+    return state.values.get(RUNNING, range(task.clients))
+
+
+def to_everyone(
+    task: Task, clients: Sequence[int], payload: Mapping[str, Update], per_round: int, round: int
+) -> list[Plan]:
+    """Return one plan for each of these clients. The clients that FedAvg would select are authorised."""
+    chosen = set(sample_clients(task, clients, per_round, round))
+    return [Plan("train", round, k, payload=payload, authorised=k in chosen) for k in clients]
 
 
 def fuse(client_state: ClientState, plan: Plan, fusion: float, lr: float) -> None:
@@ -114,9 +133,8 @@ def fuse(client_state: ClientState, plan: Plan, fusion: float, lr: float) -> Non
 
 def remember(client_state: ClientState, plan: Plan, start: Mapping[str, Array], lr: float) -> None:
     """Keep g = theta - start with its round and rate. Nothing is kept if the client may send theta now."""
-    client_state.arrays = {group: params for group, params in client_state.arrays.items() if group != DELTA}
-    client_state.private = {}
+    forget(client_state)
     if not plan.authorised:
-        client_state.private = {"round": plan.round, "lr": lr}
+        client_state.private |= {"round": plan.round, "lr": lr}
         theta = client_state.learner.read()
         client_state.arrays[DELTA] = {name: theta[name] - value for name, value in start.items()}

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.feddc import FedDC
-from edgefl.methods.fedumf import fuse, remember, to_everyone
+from edgefl.methods.fedumf import forget, fuse, remember, running, to_everyone
 from edgefl.methods.local_steps import learnable
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
@@ -40,7 +40,10 @@ class FedUmfDC(FedDC):
         check(0 <= self.fusion <= 1, "fusion", self.fusion, "0 <= fusion <= 1")
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        return to_everyone(task, self.payload(task, state), self.per_round, round)
+        return to_everyone(task, running(task, state), self.payload(task, state), self.per_round, round)
+
+    def leave(self, client_state: ClientState) -> None:
+        forget(client_state)
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         client_state.learner.write(plan.payload[MODEL])

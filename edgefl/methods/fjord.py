@@ -146,6 +146,13 @@ class FjORD(SubModels):
         yield OwnModel(cut(client_state.learner, neurons), client_state.data, neurons=neurons)
 
     @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield the model at the widest width of `keep`."""
+        client_state.private = {**client_state.private, KEEP: self.ladder[-1]}
+        with self.own(client_state, self.shared(arrays)) as mine:
+            yield mine
+
+    @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         nested = self._nested(client_state, plan)
         self._fit(nested, client_state, minibatches(client_state, UNCOUNTED, epochs, self.batch), UNCOUNTED)

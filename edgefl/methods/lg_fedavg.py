@@ -9,7 +9,7 @@ Source  Liang et al., "Think locally, act globally: Federated learning with loca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -83,6 +83,12 @@ class LGFedAvg(EarlyStopping, LocalTraining):
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )
+
+    @contextmanager
+    def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
+        """Yield a new body under the common head, after `epochs` passes over both."""
+        client_state.learner.write(arrays[HEAD])
+        yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, self.epochs, self.batch)
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:

@@ -1,4 +1,4 @@
-"""A client's own model in methods with personal heads: the server's body under a head over the client's own classes.
+"""A client's own model in methods with personal heads: the server's body under a head of the client.
 
 This module is not a method. The head and its label map persist on the client and never leave it.
 
@@ -7,7 +7,7 @@ Source  FedPer (arXiv:1912.00818) and PFLEGO, section 3.1. ALGORITHMS 6 and 7.8
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,10 +20,9 @@ from edgefl.learning.batches import RepeatedBatch
 from edgefl.learning.learner import Array, Evaluation, Learner, Samples
 from edgefl.learning.optimizers import Optimizer
 from edgefl.methods.client_state import ClientState, OwnModel
-from edgefl.methods.option_checks import check
 from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
-from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.model_spec import ModelSpec, layer_of
 
 HEAD = "head"  # name of W_i and its bias among the client's arrays
 CLASSES = "classes"  # name of the label map among the private values: row r of the head is the r-th class
@@ -38,35 +37,45 @@ class Personal:
     client_state  the client
     learner       learner of the body, and of a head with one output for each of the client's classes
     samples       the client's data with rows of the head as labels
-    known         for each sample whether the head has a row for its class
+    known         for each sample whether the head has a row for its class. None: the outputs are not classes
+    head          names of the parameters of the head
     """
 
     client_state: ClientState
     learner: Learner
     samples: Samples
-    known: NDArray[np.bool_]
+    known: NDArray[np.bool_] | None
+    head: tuple[str, ...]
 
     @property
     def model(self) -> OwnModel:
         """The model as it is evaluated."""
-        return OwnModel(self.learner, self.samples, self.client_state.private[CLASSES], self.known)
+        classes = None if self.known is None else self.client_state.private[CLASSES]
+        return OwnModel(self.learner, self.samples, classes, self.known)
 
     @staticmethod
-    def of(client_state: ClientState, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
-        """Return this body under the client's head. A client without a head over the classes that it trains on gets a
-        new head.
+    def of(
+        client_state: ClientState,
+        body: Mapping[str, Array],
+        head_init: HeadInit,
+        round: int = 0,
+        names: tuple[str, ...] = (),
+    ) -> Personal:
+        """Return this body under the client's head. A client without a head gets a new head.
 
-        Test samples do not influence the head.
+        Where the loss has labels, the head has an output for each class that the client trains on. Otherwise it has the
+        outputs of the model. Test samples do not influence the head.
 
         head_init  'torch': the distribution of a new torch Linear. 'uniform': [0, 1), as in PFLEGO's released code
         round      round of the draw, where a method draws heads repeatedly
-        Raises     DataError if the client trains on examples of a class that its head does not have, or the loss has no
-                   labels
+        names      names of the parameters of the head. Empty: those of the last Linear layer
+        Raises     DataError if the client trains on examples of a class that its head does not have
         """
+        names = names or client_state.spec.head
         if not client_state.data.loss.has_labels:
-            raise DataError(
-                f"client {client_state.client} has loss={client_state.data.loss}; expected labels for its head"
-            )
+            learner = client_state.learner.with_head(outputs_of(client_state.spec))
+            _take_head(client_state, learner, body, head_init, round, names)
+            return Personal(client_state, learner, client_state.data, None, names)
         own = np.unique(client_state.data.y[client_state.train]).tolist()
         classes = client_state.private.get(CLASSES) or own
         if new := sorted(set(own) - set(classes)):
@@ -74,8 +83,7 @@ class Personal:
                 f"client {client_state.client} has examples of class {new[0]}; its head has classes {classes}"
             )
         learner = client_state.learner.with_head(len(classes))
-        head = client_state.arrays.get(HEAD) or _draw(client_state, learner, head_init, round)
-        learner.write({**body, **head})
+        _take_head(client_state, learner, body, head_init, round, names)
         rows = np.zeros(max(int(client_state.data.y.max(initial=0)), classes[-1]) + 1, np.int32)
         rows[classes] = np.arange(len(classes))
         loss = client_state.data.loss.of_classes(classes)
@@ -83,22 +91,24 @@ class Personal:
             client_state.data.x, rows[client_state.data.y], client_state.data.scale, client_state.data.shift, loss
         )
         client_state.private = {**client_state.private, CLASSES: classes}
-        return Personal(client_state, learner, samples, np.isin(client_state.data.y, classes))
+        return Personal(client_state, learner, samples, np.isin(client_state.data.y, classes), names)
 
-    def head_steps(self, count: int, optimizer: Optimizer, chunk: int) -> None:
+    def head_steps(self, count: int, optimizer: Optimizer, chunk: int, cut: str = "") -> None:
         """Take `count` steps of the head over all training samples, on features that are computed once.
 
         chunk  examples per pass through the body
+        cut    name of the result that a head of several layers reads. "": the head is the last Linear layer
         """
         if count:
-            features = self.learner.features(self.samples, self.client_state.train, chunk)
+            features = self.learner.features(self.samples, self.client_state.train, chunk, cut)
             everything = np.arange(len(features), dtype=np.int32)
             labelled = Samples(features, self.samples.y[self.client_state.train], loss=self.samples.loss)
-            self.learner.head().fit(labelled, RepeatedBatch(everything, count), optimizer)
+            head = self.learner.rest(cut) if cut else self.learner.head()
+            head.fit(labelled, RepeatedBatch(everything, count), optimizer)
 
     def keep_head(self) -> None:
         """Keep the present head as the client's head."""
-        head = {name: value.copy() for name, value in self.learner.read(self.client_state.spec.head).items()}
+        head = {name: value.copy() for name, value in self.learner.read(self.head).items()}
         self.client_state.arrays = {**self.client_state.arrays, HEAD: head}
 
     def evaluate(self) -> Evaluation:
@@ -106,47 +116,97 @@ class Personal:
         return self.model.evaluate(self.client_state.test)
 
 
-def begin(initial: Params, task: Task) -> State:
-    """Make the server's state before round 1: the body.
+def head_names(spec: ModelSpec, layers: int) -> tuple[str, ...]:
+    """Return the names of the parameters of a head with so many layers that have a weight, in the order of the model.
 
-    Raises ValueError if the model has no head besides the body, or its outputs are not classes.
+    The norms between these layers belong to the head. A head of one layer is `spec.head`.
     """
-    spec, loss = task.spec, task.loss
-    check(loss.has_labels, "loss", loss, "cross-entropy, as a client's head has an output for each of its own classes")
-    if not spec.head or not spec.body:
-        raise ValueError(f"model with head {list(spec.head)} and body {list(spec.body)}; expected both")
-    if constants := [name for name in spec.head if name in spec.constants]:
+    before = _layers_before(spec)[::-1][: layers - 1]
+    if not before:
+        return spec.head
+    names = list(spec.params)
+    return tuple(names[next(at for at, name in enumerate(names) if layer_of(name) == before[-1]) :])
+
+
+def head_layers_of(spec: ModelSpec) -> int:
+    """Return the number of layers with a weight of two or more dimensions, the head's last one included."""
+    return len(_layers_before(spec)) + bool(spec.head)
+
+
+def outputs_of(spec: ModelSpec) -> int:
+    """Return the number of outputs of the last Linear layer."""
+    return next(spec.params[name].shape[0] for name in spec.head)
+
+
+def _layers_before(spec: ModelSpec) -> list[str]:
+    """Return the layers of the body with a weight of two or more dimensions, in the order of the model."""
+    return list(dict.fromkeys(layer_of(name) for name in spec.body if len(spec.params[name].shape) > 1))
+
+
+def begin(initial: Params, task: Task, head: tuple[str, ...]) -> State:
+    """Make the server's state before round 1: the body, which has all parameters but `head`.
+
+    Raises ValueError if the model has no head besides the body, or a head that clients cannot have of their own.
+    """
+    spec = task.spec
+    body = [name for name in spec.params if name not in head]
+    if not head or not body:
+        raise ValueError(f"model with head {list(head)} and body {body}; expected both")
+    if constants := [name for name in head if name in spec.constants]:
         raise ValueError(
             f"model with {constants[0]} in its head, a constant or buffer of the model's code; expected a head of "
             "trained parameters alone: fedavg and fedspu take such a model"
         )
-    if partial := [name for name in spec.head if name in spec.frozen or name in spec.slices]:
+    if partial := [name for name in head if name in spec.frozen or name in spec.slices]:
         what = f"slice of {partial[0]}" if partial[0] in spec.slices else f"frozen {partial[0]}"
         raise ValueError(
             f"model with a {what} in its head; expected a head that each client can train, as with head "
             'among the patterns of --train (train="head,...")'
         )
-    check_body(spec)
-    return State({BODY: {name: initial[name] for name in spec.body}})
+    check_body(spec, body)
+    return State({BODY: {name: initial[name] for name in body}})
 
 
-def check_body(spec: ModelSpec) -> None:
+def check_body(spec: ModelSpec, body: Sequence[str]) -> None:
     """Raise ValueError if no parameter of the body is trained. The body is all that clients of such a method share."""
-    if not set(spec.body) & set(spec.learned):
+    if not set(body) & set(spec.learned):
         raise ValueError(
-            f"all {len(spec.body)} parameters of the model's body are frozen; expected one that is trained, as "
+            f"all {len(body)} parameters of the model's body are frozen; expected one that is trained, as "
             "clients share the body: fedavg and fedspu share a head, and local trains a head at each client"
         )
 
 
+def _take_head(
+    client_state: ClientState,
+    learner: Learner,
+    body: Mapping[str, Array],
+    head_init: HeadInit,
+    round: int,
+    names: tuple[str, ...],
+) -> None:
+    """Write the body and the client's head into the learner. A client without a head gets a new one."""
+    head = client_state.arrays.get(HEAD) or _draw(client_state, learner, head_init, round, names)
+    learner.write({**body, **head})
+
+
 def _draw(
-    client_state: ClientState, learner: Learner, head_init: HeadInit, round: int
+    client_state: ClientState, learner: Learner, head_init: HeadInit, round: int, names: tuple[str, ...]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return a new head, as a function of the seed, the client and the round."""
+    """Return a new head, as a function of the seed, the client and the round.
+
+    Each layer with a weight is drawn as a new torch Linear, by its own number of inputs. A norm begins as the identity.
+    """
     stream = rng.stream(client_state.seed, rng.HEAD, client_state.client, round)
-    shapes = {name: value.shape for name, value in learner.read(client_state.spec.head).items()}
+    shapes = {name: value.shape for name, value in learner.read(names).items()}
     drawn = {name: stream.uniform(int(np.prod(shape))).reshape(shape) for name, shape in shapes.items()}
     if head_init == "uniform":
         return drawn
-    bound = 1 / np.sqrt(max(shape[-1] for shape in shapes.values() if len(shape) > 1))  # 1 / sqrt(features)
-    return {name: (2 * values - 1) * bound for name, values in drawn.items()}
+    inputs = {layer_of(name): int(np.prod(shape[1:])) for name, shape in shapes.items() if len(shape) > 1}
+    found = {}
+    for name, values in drawn.items():
+        layer, part = layer_of(name), name.rpartition(".")[2]
+        if layer in inputs:
+            found[name] = (2 * values - 1) * (1 / np.sqrt(inputs[layer]))
+        else:
+            found[name] = np.full(values.shape, float(part in ("weight", "running_var")))
+    return found

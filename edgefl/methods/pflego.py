@@ -19,9 +19,8 @@ from typing import ClassVar, Literal
 
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, dropout_key
-from edgefl.methods.head_training import HeadTraining
+from edgefl.methods.head_training import HeadTraining, cut_of
 from edgefl.methods.option_checks import check
-from edgefl.methods.personal_head import Personal
 from edgefl.methods.plan import Plan, Reply, tested
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.server_optimizer import Optimizer, step
@@ -67,9 +66,14 @@ class PFLEGO(HeadTraining):
         return begun
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        payload = {BODY: take(state.arrays[BODY], task.spec, None, names=task.spec.body)}
+        payload = self.sent(task, state)
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
-        settings = {"scale": task.clients / len(chosen), "examples": task.examples}  # I/r, sum of all N_j
+        scale = task.clients / len(chosen)  # I/r
+        settings: dict[str, float | int | str] = {
+            "scale": scale,
+            "examples": task.examples,
+            **self.cut(task),
+        }  # sum of all N_j
         return [Plan("train", round, client, payload=payload, settings=settings) for client in chosen]
 
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
@@ -86,23 +90,23 @@ class PFLEGO(HeadTraining):
             return state
         examples = task.examples if self.shares == "all" else sum(replies.weights)
         scale = task.clients / len(replies.clients) / examples
-        gradient = {name: scale * replies.total[name] for name in task.spec.body if name in replies.total}
+        gradient = {name: scale * replies.total[name] for name in self.body_names(task.spec) if name in replies.total}
         return step(self.server, state, BODY, gradient, self.scheduled(self.rho, round))
 
     # The client.
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
-        mine.head_steps(self.tau - 1, self.head_optimizer(plan.round), self.chunk)
+        mine = self.personal(client_state, values(plan.payload[BODY]))
+        mine.head_steps(self.tau - 1, self.head_optimizer(plan.round), self.chunk, cut_of(plan))
         key = dropout_key(client_state, plan.round)
         gradient = mine.learner.gradient(mine.samples, client_state.train, chunk=self.chunk, key=key)
-        head, rate = mine.learner.read(client_state.spec.head), self._head_rate(client_state, plan)
+        head, rate = mine.learner.read(mine.head), self._head_rate(client_state, plan)
         mine.learner.write({name: value - rate * gradient[name] for name, value in head.items()})
         mine.keep_head()
         reply = Reply(
             plan.round,
             plan.client,
-            payload={BODY: take(gradient, client_state.spec, names=client_state.spec.body)},
+            payload={BODY: take(gradient, client_state.spec, names=self.body_names(client_state.spec))},
             examples=len(client_state.train),
             steps=self.tau,
             metrics={"loss": gradient.loss_sum / len(client_state.train)},

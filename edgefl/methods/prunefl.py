@@ -22,6 +22,7 @@ import numpy as np
 
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel, dropout_key, minibatches
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.mask_store import MASK, packed, restricted, unpacked
@@ -42,7 +43,7 @@ IMPORTANCE = "importance"  # payload of the mean squares of gradients
 
 
 @dataclass(frozen=True)
-class PruneFL(FineTuning):
+class PruneFL(EarlyStopping, FineTuning):
     """The method PruneFL: FedAvg of one sparse model whose mask moves every few rounds.
 
     density         share of all weights that the mask has in the end. 0: the paper's criterion decides how many
@@ -62,6 +63,7 @@ class PruneFL(FineTuning):
     name: ClassVar[str] = "prunefl"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = False
+    trains_parts: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = (IMPORTANCE,)
 
     density: float = 0.5
@@ -91,6 +93,10 @@ class PruneFL(FineTuning):
         later = round - self.initial_rounds
         return self.is_sparse and (later <= 0 or later % self.every == 0)
 
+    def _searches(self, round: int) -> bool:
+        """Return whether `first_client` looks for the first mask alone in a round."""
+        return self.is_sparse and round <= self.initial_rounds
+
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
@@ -100,7 +106,7 @@ class PruneFL(FineTuning):
         return State({MODEL: initial})
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        alone = self.is_sparse and round <= self.initial_rounds
+        alone = self._searches(round)
         clients = [self.first_client] if alone else range(task.clients)
         mask = unpacked(task.spec, state.arrays.get(MASK, {}))
         payload = {MODEL: take(state.arrays[MODEL], task.spec, mask)}
@@ -145,6 +151,12 @@ class PruneFL(FineTuning):
 
     def flops(self, graph: Graph, examples: int) -> None:
         """Return None, because the mask moves."""
+
+    def judges(self, round: int) -> bool:
+        """Return whether all clients train in a round. The search for the first mask does not count, because it would
+        end with the client that searches.
+        """
+        return not self._searches(round)
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         sent = plan.payload[MODEL]

@@ -28,6 +28,7 @@ from edgefl.methods import mask_store
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Scored
 from edgefl.methods.client_state import ClientState, OwnModel, minibatches
+from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.mask_store import MASK, restricted
@@ -48,7 +49,7 @@ WHOLE = Mask({})
 
 
 @dataclass(frozen=True)
-class SubFedAvg(LocalTraining):
+class SubFedAvg(EarlyStopping, LocalTraining):
     """The method Sub-FedAvg: w_j <- the mean of w_k,j over the clients that still have coordinate j. Every client
     counts once.
 
@@ -66,6 +67,7 @@ class SubFedAvg(LocalTraining):
     name: ClassVar[str] = "subfedavg"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
+    trains_parts: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
 
     density: float = 0.5
@@ -89,7 +91,7 @@ class SubFedAvg(LocalTraining):
 
     @property
     def needs_validation(self) -> bool:
-        return self.prune_rate > 0 and self.accept_on == "validation"
+        return super().needs_validation or (self.prune_rate > 0 and self.accept_on == "validation")
 
     # The server.
 

@@ -35,6 +35,7 @@ class SubModels(FedAvg):
     """
 
     takes_slices: ClassVar[bool] = False
+    trains_parts: ClassVar[bool] = True
 
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
 

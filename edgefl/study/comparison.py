@@ -24,6 +24,7 @@ BUDGETS = {
     "joules": "virtual_joules",
 }
 """The quantities that a run spends. A value is the field of a curve's point that holds the quantity."""
+HELD_OUT = ("held_out", "held_out_worst_tenth")  # figures of clients that never took part, where a run has any
 Summaries = Mapping[int, Sequence[Summary]]  # seed -> summaries of the methods
 
 
@@ -80,9 +81,12 @@ class ComparisonRow:
     missing: int
     diverged: int
     tiers: list[dict[str, Any]]  # like the tiers of a summary, with means over the seeds
+    held_out: Figure | None = None  # of clients that never took part, None without such clients
+    held_out_worst_tenth: Figure | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value.to_json() if isinstance(value, Figure) else value for name, value in vars(self).items()}
+        found = {name: value for name, value in vars(self).items() if value is not None or name not in HELD_OUT}
+        return {name: value.to_json() if isinstance(value, Figure) else value for name, value in found.items()}
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,6 @@ def _row(method: str, each: Sequence[Summary]) -> ComparisonRow:
     errors = [summary.standard_error for summary in each]
     squares = [error**2 for error in errors if error is not None]
     dense = sum(summary.dense_bytes for summary in each)
-    refreshed = Figure(tuple(summary.refreshed for summary in each))
     return ComparisonRow(
         method=method,
         kind=each[0].kind,
@@ -152,7 +155,7 @@ def _row(method: str, each: Sequence[Summary]) -> ComparisonRow:
         score=Figure(tuple(_score(summary) for summary in each)),
         worst_tenth=Figure(tuple(summary.worst_tenth for summary in each)),
         standard_error=math.sqrt(sum(squares) / len(squares)) if len(squares) == len(errors) else None,
-        refreshed=refreshed if any(value is not None for value in refreshed.values) else None,
+        refreshed=_asked([summary.refreshed for summary in each]),
         rounds=Figure(tuple(float(summary.rounds) for summary in each)),
         payload_bytes=Figure(tuple(float(summary.payload_bytes) for summary in each)),
         of_dense=sum(summary.payload_bytes for summary in each) / dense if dense else None,
@@ -162,7 +165,13 @@ def _row(method: str, each: Sequence[Summary]) -> ComparisonRow:
         missing=sum(summary.missing for summary in each),
         diverged=sum(len(summary.diverged) for summary in each),
         tiers=[_tier(tiers) for tiers in zip(*(summary.tiers for summary in each), strict=True)],
+        **{name: _asked([getattr(summary, name) for summary in each]) for name in HELD_OUT},
     )
+
+
+def _asked(values: Sequence[float | None]) -> Figure | None:
+    """Return the figure of a score that few runs ask for, or None if no seed has it."""
+    return Figure(tuple(values)) if any(value is not None for value in values) else None
 
 
 def _tier(tiers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

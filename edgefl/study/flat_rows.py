@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from edgefl.methods.method_label import written
 from edgefl.study.adaptation_costs import prefixed
-from edgefl.study.comparison import Comparison, ComparisonRow, Figure, Summaries, compare
+from edgefl.study.comparison import HELD_OUT, Comparison, ComparisonRow, Figure, Summaries, compare
 from edgefl.study.paired_differences import LEVEL, MethodPair, PairedDifference
 from edgefl.study.summary import Summary
 
@@ -66,7 +66,7 @@ def method_rows(found: Comparison, tuned: Mapping[str, Mapping[str, Any]] = {}) 
 
 def _of_method(row: ComparisonRow, found: Comparison) -> Row:
     flat: Row = {"method": row.method, "model": row.kind, "seeds": len(found.seeds)}
-    for name in FIGURES:
+    for name in (*FIGURES, *(HELD_OUT if row.held_out else ())):
         figure = getattr(row, name) or Figure((None,))
         column = ("accuracy" if row.has_accuracy else "loss") if name == "score" else name
         flat |= {column: figure.mean, f"{column}_spread": figure.spread}
@@ -89,6 +89,7 @@ def _of_seed(seed: int, each: Summary) -> Row:
         each.score: score,
         **{name: getattr(each, name) for name in (*names, *more)},
         "diverged": len(each.diverged),
+        **({name: getattr(each, name) for name in HELD_OUT} if each.held_out is not None else {}),
         **prefixed(each.adaptation),
         **{f"measured_joules_{kind}": joules for kind, joules in (each.measured_joules or {}).items()},
     }

@@ -84,7 +84,10 @@ def asked(
             raise ValueError("clients=all with data without groups; expected (x, y, groups), or a number of clients")
         del chosen["clients"]  # every group of such data is a client anyway
     chosen["model"] = kept if isinstance(kept, str) else model_file.name_of(kept)
-    of_data = None if own is None else settings_for(data_of(with_settings_of_data(chosen, Experiment()), own=own))
+    of_data = None
+    if own is not None:
+        arrays = data_of(with_settings_of_data(chosen, Experiment()), own=own)
+        of_data = settings_for(arrays, chosen.get("held_out", 0))
     experiment = with_defaults(chosen, of_data)
     return ResolvedExperiment(experiment, None if isinstance(kept, str) else kept, own)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from edgefl.errors import RunError
 from edgefl.methods.rounds.client_round import EXECUTED
-from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING
+from edgefl.methods.rounds.round_metrics import HELD_OUT, REFRESHED, TRAINING
 from edgefl.study.adaptation_costs import last_adaptation
 from edgefl.study.capacity_tiers import Tiers
 from edgefl.study.density_costs import by_density, executed, messages
@@ -128,12 +128,18 @@ class Summary:
     @property
     def worst_tenth(self) -> float | None:
         """Return the mean over the worst tenth of the tested clients, rounded up, or None if one has no number."""
-        found = sorted(score for score in self.by_client if score is not None)
-        if len(found) < len(self.by_client) - self.missing or not found:
-            return None
-        count = math.ceil(len(found) / 10)
-        worst = found[:count] if self.has_accuracy else found[-count:]
-        return sum(worst) / count
+        return _worst_tenth(self.evaluation[self.kind])
+
+    @property
+    def held_out(self) -> float | None:
+        """Return the score of clients that never took part, or None without such clients or a finite score."""
+        found: float | None = self.evaluation.get(HELD_OUT, {}).get(self.score)
+        return found
+
+    @property
+    def held_out_worst_tenth(self) -> float | None:
+        """Return the mean over the worst tenth of the clients that never took part, as `worst_tenth`."""
+        return _worst_tenth(self.evaluation[HELD_OUT]) if HELD_OUT in self.evaluation else None
 
     @property
     def standard_error(self) -> float | None:
@@ -153,7 +159,8 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         score = {"accuracy": self.accuracy} if self.has_accuracy else {"loss": self.loss}
-        names = "payload_bytes", "by_client", "missing", "worst_tenth", "standard_error", "refreshed"
+        names = ["payload_bytes", "by_client", "missing", "worst_tenth", "standard_error", "refreshed"]
+        names += ["held_out", "held_out_worst_tenth"] if HELD_OUT in self.evaluation else []
         found = {name: getattr(self, name) for name in names}
         own = {name: value for name, value in vars(self).items() if name not in WHERE_ANY or value}
         return {**own, **found, "accuracy_of": self.kind, **score}
@@ -278,6 +285,17 @@ def _score(found: Mapping[str, Any], client: int) -> float | None:
     if examples is None or found[name][client] is None:
         return None
     return float(found[name][client] / (examples * (found.get("decisions", 1) or 1)))
+
+
+def _worst_tenth(found: Mapping[str, Any]) -> float | None:
+    """Return the mean over the worst tenth of the tested clients, rounded up, or None if one has no number."""
+    tested = [client for client, examples in enumerate(found["examples"]) if examples is not None]
+    scores = sorted(score for client in tested if (score := _score(found, client)) is not None)
+    if len(scores) < len(tested) or not scores:
+        return None
+    count = math.ceil(len(scores) / 10)
+    worst = scores[:count] if "correct" in found else scores[-count:]
+    return sum(worst) / count
 
 
 def _curve(log_records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -114,6 +114,9 @@ def _score_columns(rows: Sequence[ComparisonRow], score: str) -> Iterator[Column
     yield "worst tenth", lambda row: _score(row, row.worst_tenth.mean)
     if any(row.refreshed for row in rows):
         yield "refreshed", lambda row: _score(row, row.refreshed.mean, row.refreshed.spread) if row.refreshed else ""
+    if any(row.held_out for row in rows):
+        yield "held out", lambda row: _score(row, row.held_out.mean, row.held_out.spread) if row.held_out else ""
+        yield "its worst", lambda row: _score(row, of.mean) if (of := row.held_out_worst_tenth) else ""
 
 
 def _cost_columns(

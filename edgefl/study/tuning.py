@@ -68,7 +68,7 @@ def tune(
     if experiment.tune and not record.read(run):
         rounds = experiment.tune_rounds or experiment.rounds
         trial_settings = replace(settings, rounds=rounds, eval_every=rounds, evaluate_first=False)
-        trial_settings = replace(trial_settings, refresh=0, train_scores=False)
+        trial_settings = replace(trial_settings, refresh=0, train_scores=False, diagnose=False)
         judged = on_validation(federation)
         found = {}
         for label in experiment.methods:
@@ -97,7 +97,7 @@ def rounds_in_all(experiment: Experiment) -> int:
 def on_validation(federation: Federation) -> Federation:
     """Return the federation whose clients are tested on their validation samples. It contains no test samples."""
     clients = tuple(replace(split, test=split.validation) for split in federation.clients)
-    return replace(federation, clients=clients, common=None)
+    return replace(federation, clients=clients, common=None, held_out=())
 
 
 def _one(

@@ -266,6 +266,10 @@ class TorchLearner:
             return self._part(until, cut)._inference.results(samples, chosen, chunk)
         return self._inference.features(samples, chosen, chunk)
 
+    def rest(self, cut: str) -> TorchLearner:
+        """Return a learner of all that follows a cut, on the same parameters. Its inputs are results at the cut."""
+        return self._part(after, cut)
+
     def _part(self, side: Callable[[Graph, str], Graph], cut: str) -> TorchLearner:
         """Return a learner of one side of a cut, which shares the parameters of this learner."""
         if self.graph is None:

@@ -113,9 +113,9 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
 
 def test_ratio_of_rounds_needs_a_baseline_of_enough_rounds() -> None:
     average, fusion = log_records(1, 2, 3, 7), log_records(1, 7)
-    assert fedumf._rounds_ratio(0.7, average, fusion, least=4) == Found(0.5, "2 / 4")
-    assert fedumf._rounds_ratio(0.7, average, fusion) == Found(None, "2 / 4: too few to compare")
-    assert fedumf._rounds_ratio(0.8, average, fusion) == Found(None, "never / never")
+    assert fedumf.rounds_ratio(0.7, average, fusion, least=4) == Found(0.5, "2 / 4")
+    assert fedumf.rounds_ratio(0.7, average, fusion) == Found(None, "2 / 4: too few to compare")
+    assert fedumf.rounds_ratio(0.8, average, fusion) == Found(None, "never / never")
 
 
 def test_order_of_alphas() -> None:
@@ -167,8 +167,8 @@ def test_no_workers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_an_unknown_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["fedumf", "--tables", "a1"]) == 2
-    expected = "table 'a1'; expected some of rounds-iid, rounds-two-classes, alpha, appendix\n"
+    assert command.main(["fedspu", "--tables", "a1"]) == 2
+    expected = "table 'a1'; expected some of fedspu-0.1, fedspu-0.5\n"
     assert capsys.readouterr().err == expected
 
 

@@ -99,6 +99,28 @@ def test_the_table_has_what_both_sides_have_made(tmp_path: Path) -> None:
     ]
 
 
+def test_a_run_s_last_and_best_evaluation_are_told_for_each_side(tmp_path: Path) -> None:
+    scores = [[0, 0.05], [50, 0.9956], [100, 0.99], [120, 1.0]]  # the last one is of a round after the table's
+    record = {"accuracy": {"personal": scores}}
+    (tmp_path / "pat-fedrep-1-T100-edgefl.json").write_text(json.dumps(record))
+    assert list(pfllib.best(tmp_path, pfllib.TABLES[100])) == [
+        ["pat, FedRep, personal, edgefl, seed 1", "99.00", "99.56", "50"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "count", "first", "last"),
+    [
+        (15, 12, "pat-fedavg-1-edgefl", "pat-ditto-3-edgefl"),
+        (100, 3, "pat-fedavg-1-T100-edgefl", "pat-ditto-1-T100-edgefl"),
+        (2000, 24, "pat-fedavg-1-T2000-edgefl", "dir-ditto-3-T2000-edgefl"),
+    ],
+)
+def test_a_table_declares_its_runs(rounds: int, count: int, first: str, last: str) -> None:
+    names = [case.name("edgefl") for case in pfllib.cases(pfllib.TABLES[rounds])]
+    assert (len(names), names[0], names[-1]) == (count, first, last)
+
+
 def write_files(folder: Path, off: float = 0.0) -> None:
     """Write files as the generator does: 20 clients with 13 to 32 training and 3 test samples of two classes."""
     values = np.random.RandomState(1)

@@ -18,8 +18,10 @@ import pytest
 
 from bench.papers.comparison import COMPARISON
 from bench.papers.comparison_run import RESULTS
+from bench.papers.fair import FAIR
 from bench.papers.weak import WEAK
 from tests.bench import record_figures as records
+from tests.bench import record_tables
 from tests.bench.record_figures import Numbers, Rows, figures
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +69,7 @@ def made_by(patterns: tuple[str, ...]) -> str:
         record = json.loads(path.read_text(encoding="utf-8"))
         cpu = "Intel Xeon" if "Xeon" in record["machine"]["cpu"] else record["machine"]["cpu"]
         machines.add(f"{cpu} ({'AVX-512' if record['machine']['isa'] == 'avx512' else 'AVX2'})")
-        rows = [row["seeds"] for row in record.get("results", ())]
+        rows = [record["seeds"]] if "seeds" in record else [row["seeds"] for row in record.get("results", ())]
         if not rows:
             rows = [[record["experiment"]["seed"] if "experiment" in record else int(path.name.split("-")[2])]]
         seeds |= set(chain(*rows))
@@ -115,6 +117,7 @@ TABLES = {
     "FedSPU, 500 rounds, alpha .1": Source(partial(records.fedspu, "0.1"), made=("fedspu-0.1.json",)),
     "FedSPU, 500 rounds, alpha .5": Source(partial(records.fedspu, "0.5"), made=("fedspu-0.5.json",)),
     "FedUmf": Source(records.fedumf, made=("rounds-*.json", "appendix.json")),
+    "FedUmf, drawn data": Source(record_tables.synthetic, made=("synthetic-3.json", "synthetic-13.json")),
     "PFLEGO": Source(records.pflego, made=("pflego-fashion*.json", "pflego-omniglot.json")),
     "FedSpa, with the 19 rows of bench/README.md": NO_SOURCE,
     "comparison, digits": comparison("digits"),
@@ -122,6 +125,8 @@ TABLES = {
     "comparison, speech": comparison("speech"),
     "comparison, fashion": comparison("fashion"),
     "comparison, emnist": comparison("emnist"),
+    "equal trials, digits": Source(partial(record_tables.reached, FAIR, "digits"), made=("fair/digits-*.json",)),
+    "equal trials, digits, differences": Source(partial(record_tables.ahead, FAIR, "digits")),
     "weak, offers": Source(records.offers),
     **{
         f"weak, {place}, {what}": source
@@ -129,7 +134,7 @@ TABLES = {
         for what, source in weak(place).items()
     },
     "adapted": Source(records.beside_adapted, made=("adapted/*.json",)),
-    "PFLlib": Source(records.beside_pfllib, made=("pfllib/*.json",)),
+    "PFLlib": Source(records.beside_pfllib, made=("pfllib/*-[123]-[ep]*.json",)),
 }  # of the page, in order
 
 
@@ -171,10 +176,19 @@ def readme_accuracies() -> Numbers:
     return [own[0], own[3], common[0], adapted[0], math.nan, alone[0]]
 
 
+def readme_digits() -> Numbers:
+    """Return the adapted accuracies of the digits, and FedSPU's bytes over FedAvg's in percent."""
+    rows = record_tables.reached(FAIR, "digits")
+    adapted = {name: row[-5] for name, row in rows.items()}
+    others = [adapted[name] for name in ("FedAvg", "PruneFL", "Ditto", "random dropout")]
+    return [adapted["FedSPU"], 100 * rows["FedSPU"][-2] / rows["FedAvg"][-2], *others]
+
+
 README = {
     "time of a training step": None,
     "resident memory": None,
     "accuracy of FedSPU": readme_accuracies,
+    "accuracy on the digits": readme_digits,
 }  # by the row's first words: the figures of the records, or None where no record is kept
 
 

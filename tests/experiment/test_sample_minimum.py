@@ -38,6 +38,7 @@ def simulated(directory: Path, groups: list[int], method: str = "fedavg", **opti
         ([20, 2, 2], {}, f"fedavg: clients 1, 2 have 1 training sample; {SENTENCE}"),
         ([20] + [2] * 7, {}, f"fedavg: clients 1, 2, 3, 4, 5 and 2 more have 1 training sample; {SENTENCE}"),
         ([20, 20], {"batch": 1}, f"fedavg: batch=1; {SENTENCE}: expected batch >= 2, or a model without BatchNorm"),
+        ([20, 20, 2], {"held_out": 1}, "fedavg: client 2 has 1 training sample"),  # it never takes part
         ([20, 20, 2], {"method": "fedper"}, "fedper: client 2 has 1 training sample"),
         ([20, 20, 2], {"method": "fedspu"}, "fedspu: client 2 has 1 training sample"),
     ],

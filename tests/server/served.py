@@ -17,10 +17,11 @@ from edgefl import rng
 from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
-from edgefl.learning import GraphLearner, Samples
+from edgefl.learning import Evaluation, GraphLearner, Samples
 from edgefl.methods import FedSPU
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState, evaluate
+from edgefl.methods.rounds.adaptation import ADAPTATION, Adaptation, own_scores
 from edgefl.methods.rounds.client_round import trained
 from edgefl.methods.rounds.exchange import plan_of, trained_message
 from edgefl.methods.task import MODEL, State, Task
@@ -28,7 +29,18 @@ from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.graph.operations import Linear, ReLU
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.update import values
-from edgefl.protocol.wire.messages import Evaluate, Evaluated, Finished, Message, Scores, Train, Trained, Verdict
+from edgefl.protocol.wire.messages import (
+    AdaptationReport,
+    AdaptationWork,
+    Evaluate,
+    Evaluated,
+    Finished,
+    Message,
+    Scores,
+    Train,
+    Trained,
+    Verdict,
+)
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
@@ -159,12 +171,17 @@ class Phone:
             shared = _scores(client_state)
             if not self.round:
                 mine = self._client_state(self.method.untrained(State({MODEL: client_state.learner.read()}), INITIAL))
-        return Evaluated(message.round, self._own_scores(mine, message) if message.personal else None, shared)
+        own = self._own_scores(mine, message) if message.personal else None
+        scores = None if own is None else Scores(own[0].loss_sum, own[0].correct, own[0].examples)
+        if ADAPTATION not in message.payload or own is None:
+            return Evaluated(message.round, scores, shared)
+        return AdaptationReport(message.round, scores, shared, AdaptationWork(*own[1]))
 
-    def _own_scores(self, mine: ClientState, message: Evaluate) -> Scores:
+    def _own_scores(self, mine: ClientState, message: Evaluate) -> tuple[Evaluation, Adaptation]:
         arrays = {part: values(update) for part, update in plan_of(_as_train(message), 0, SPEC).payload.items()}
-        found = self.method.evaluate(mine, self.method.shared(arrays))
-        return Scores(found.loss_sum, found.correct, found.examples)
+        shared = self.method.shared(arrays)
+        found, work = own_scores(self.method, mine, shared, [mine.test], lambda: 0.0)
+        return found[0], work
 
     def _client_state(self, params: dict[str, Any]) -> ClientState:
         learner = GraphLearner(Model(GRAPH, {name: value.copy() for name, value in params.items()}))
@@ -176,7 +193,8 @@ class Phone:
 
 
 def _as_train(message: Evaluate) -> Train:
-    return Train(message.round, b"", message.payload, {}, None, True)
+    payload = {part: data for part, data in message.payload.items() if part != ADAPTATION}
+    return Train(message.round, b"", payload, {}, None, True)
 
 
 def _scores(client_state: ClientState) -> Scores:

@@ -7,8 +7,18 @@ from dataclasses import replace
 import pytest
 
 from edgefl.errors import RunError
-from edgefl.methods.task import State
-from edgefl.protocol.wire.messages import Evaluate, Evaluated, Finished, Scores, Verdict
+from edgefl.methods import build
+from edgefl.methods.task import State, Task
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol.wire.messages import (
+    AdaptationReport,
+    AdaptationWork,
+    Evaluate,
+    Evaluated,
+    Finished,
+    Scores,
+    Verdict,
+)
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Admit,
@@ -24,9 +34,10 @@ from edgefl.server.events import (
     Send,
     Tick,
 )
+from edgefl.server.round_evaluation import OpenEvaluation
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress, Ruling
-from tests.server.played import RULES, asks, begun, coordinator, play, saved, scores, train, trained
+from tests.server.played import GRAPH, INITIAL, RULES, asks, begun, coordinator, play, saved, scores, train, trained
 
 # Evaluation and the end.
 
@@ -178,3 +189,16 @@ def test_a_round_begun_with_other_clients_is_an_error() -> None:
     progress = Progress({0: 1.0, 1: 1.0}, opened=(0, 2), rulings={(1, 0): None, (1, 2): None})
     with pytest.raises(RunError, match=r"round 1 began with clients \(0, 2\); expected clients \(0, 1\)"):
         coordinator(progress=progress).start(0.0)
+
+
+def test_a_device_of_an_earlier_version_is_missing_among_the_adaptations() -> None:
+    """Client 0 took 4 steps, client 1 passes over the question, and client 2 has not answered."""
+    task, method = Task(ModelSpec.of(GRAPH), 3, seed=1), build("fedavg-ft", {})
+    open_evaluation = OpenEvaluation(task, method, method.start(task, INITIAL), 2)
+    assert open_evaluation.request.payload["adaptation"] == b""
+    of_global = Scores(2.0, 1, 4)
+    report = AdaptationReport(2, of_global, of_global, AdaptationWork(4, 3360.0, 0.5))
+    assert open_evaluation.answer(0, report) is None
+    assert open_evaluation.answer(1, Evaluated(2, of_global, of_global)) is None
+    entry = {"client": 0, "steps": 4, "executed_flops": 3360.0, "seconds": 0.5}
+    assert open_evaluation.adaptation() == {"adaptation": {"payload_bytes": 0, "clients": [entry]}}

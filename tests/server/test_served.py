@@ -41,13 +41,13 @@ from edgefl.methods import (
 )
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds import state_file
-from edgefl.methods.rounds.adaptation import ADAPTATION
 from edgefl.methods.task import State
 from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from tests.server.served import CLIENTS, METHOD, RULES, World, simulated
 
 OPTIONS = {"per_round": 3, "epochs": 1, "batch": 4, "lr": 0.1}
+PRUNING = {**OPTIONS, "epochs": 2, "prune_rate": 0.3, "distance": 0.0, "accuracy": 0.0, "accept_on": "test"}
 METHODS = {
     "fedspu": METHOD,
     "fedspu-es": replace(METHOD, es=True, lr=0.5),
@@ -56,6 +56,10 @@ METHODS = {
     "fedper:es=1": FedPer(**{**OPTIONS, "lr": 0.5}, es=True, es_patience=2),
     "fedrecon:es=1": FedRecon(per_round=3, tau=3, beta=0.5, rho=0.5, es=True, es_ties="stop"),
     "random-dropout:es=1": RandomDropout(**{**OPTIONS, "lr": 0.5}, keep=(0.5, 1.0), es=True),
+    "fedumf:es=1": FedUmf(**{**OPTIONS, "per_round": 1}, es=True, es_ties="stop"),
+    "feddc:es=1": FedDC(**{**OPTIONS, "lr": 0.5}, es=True),
+    "subfedavg:es=1": SubFedAvg(**{**PRUNING, "lr": 0.7}, es=True),
+    "prunefl:es=1": PruneFL(**{**OPTIONS, "lr": 0.5}, density=0.3, initial_rounds=1, every=2, es=True),
     "current_global": replace(METHOD, first_state="current_global", weight="batches"),
     "fedavg": FedAvg(**OPTIONS),
     "fedavg-ft": FedAvgFT(**OPTIONS, ft_epochs=2),
@@ -71,7 +75,7 @@ METHODS = {
     "ditto": Ditto(**OPTIONS, personal_epochs=1),
     "fedselect": FedSelect(**OPTIONS, growth=0.3),
     "subsampling": Subsampling(**OPTIONS, share=0.3),
-    "subfedavg": SubFedAvg(**{**OPTIONS, "epochs": 2}, prune_rate=0.3, distance=0.0, accuracy=0.0, accept_on="test"),
+    "subfedavg": SubFedAvg(**PRUNING),
     "prunefl": PruneFL(**OPTIONS, density=0.3, initial_rounds=1, every=2),
     "random-dropout": RandomDropout(**OPTIONS, keep=(0.5, 1.0)),
     "random-dropout:ft=2": RandomDropout(**OPTIONS, keep=(0.5, 1.0), ft=2, ft_part="head"),
@@ -80,14 +84,15 @@ METHODS = {
     "fjord": FjORD(**OPTIONS, keep=(0.25, 0.5, 1.0)),
     "fedspa": FedSpa(**OPTIONS, density=0.4),
     "fedspa-rsm": FedSpa(**OPTIONS, density=0.4, search="rsm"),
-    "fedspa at random": FedSpa(**OPTIONS, density=0.4, masks="different", growth="random", distribution="uniform"),
+    "fedspa:search=set": FedSpa(**OPTIONS, density=0.4, masks="different", search="set", distribution="uniform"),
+    "fedspa:search=snip": FedSpa(**OPTIONS, density=0.4, search="snip"),
 }
 
 
 def without_times(value: Any) -> Any:
-    """Return metrics without measured times, and without the work of adaptations, which devices do not report."""
+    """Return metrics without measured times."""
     if isinstance(value, dict):
-        return {key: without_times(item) for key, item in value.items() if key not in ("seconds", ADAPTATION)}
+        return {key: without_times(item) for key, item in value.items() if key != "seconds"}
     return [without_times(item) for item in value] if isinstance(value, list) else value
 
 

@@ -32,6 +32,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState, evaluate
 from edgefl.methods.method_registry import OWN
 from edgefl.methods.rounds import client_round, exchange
+from edgefl.methods.rounds.adaptation import ADAPTATION, AdaptedScores, own_scores
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.methods.task import BODY, MODEL, State
 from edgefl.methods.throughput import Throughput
@@ -41,7 +42,16 @@ from edgefl.models.neurons.block_index import slice_index
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.update import Block
 from edgefl.protocol import codec
-from edgefl.protocol.wire.messages import Evaluate, Evaluated, Scores, Train, Trained, Welcome
+from edgefl.protocol.wire.messages import (
+    AdaptationReport,
+    AdaptationWork,
+    Evaluate,
+    Evaluated,
+    Scores,
+    Train,
+    Trained,
+    Welcome,
+)
 from edgefl.protocol.wire.model_message import unpack
 
 PASSES = 3  # passes of a step: forward, and backward to the parameters and to the activations
@@ -158,27 +168,33 @@ class DeviceModel:
         """Forget the last trained round, which does not count."""
         self._is_own = False
 
-    def evaluate(self, message: Evaluate) -> Evaluated:
+    def evaluate(self, message: Evaluate, clock: Callable[[], float]) -> Evaluated:
         """Score the device's own model and the global model on its test samples, as far as they are asked for.
 
+        The answer has the work of the adaptation where it is asked for.
         Raises  CodecError if the global model, or the body that all clients share, is not whole.
         """
         with followed(f"evaluation after round {message.round} of {self._welcome.method}"):
-            return self._evaluate(message)
+            return self._evaluate(message, clock)
 
-    def _evaluate(self, message: Evaluate) -> Evaluated:
+    def _evaluate(self, message: Evaluate, clock: Callable[[], float]) -> Evaluated:
         spec = self._client_state.spec
-        body_names = tuple(name for name in spec.body if name not in spec.frozen)
+        body_names = tuple(name for name in self._algorithm.body_names(spec) if name not in spec.frozen)
         current, body = self._part(message, MODEL, spec.exchanged), self._part(message, BODY, body_names)
         parts = {name: part for name, part in ((MODEL, current), (BODY, body)) if part is not None}
         parts |= self._beside(message)
-        personal = self._scores_of_own(parts) if message.personal else None
+        own = self._scores_of_own(parts, clock) if message.personal else None
         if parts:
             self._is_own = False  # the learner holds what all clients share
-        if current is None:
-            return Evaluated(message.round, personal, None)
-        self._hold(StoredClientState(current, {}, {}))
-        return Evaluated(message.round, personal, _scores(evaluate(self._client_state)))
+        common = None
+        if current is not None:
+            self._hold(StoredClientState(current, {}, {}))
+            common = _scores(evaluate(self._client_state))
+        scores = message.round, None if own is None else _scores(own.found[0]), common
+        if ADAPTATION not in message.payload:
+            return Evaluated(*scores)
+        is_adapted = own is not None and not own.adaptation.is_empty
+        return AdaptationReport(*scores, AdaptationWork(*own.adaptation) if own and is_adapted else None)
 
     def _beside(self, message: Evaluate) -> dict[str, Params]:
         """Return the running statistics that came with the model, by the name of their part."""
@@ -209,17 +225,17 @@ class DeviceModel:
             put_at(whole[name], block)
         return whole
 
-    def _scores_of_own(self, parts: dict[str, Params]) -> Scores:
+    def _scores_of_own(self, parts: dict[str, Params], clock: Callable[[], float]) -> AdaptedScores:
         """Score the device's own model, or the model that the method adapts to the device and that is not kept."""
         self._check_effort(self._algorithm.adaptation(len(self._client_state.train)))
         shared = self._algorithm.shared(parts)
-        if shared is not None:
-            return _scores(self._algorithm.evaluate(self._own(), shared))
-        if self._state.round:
-            return _scores(self._algorithm.evaluate(self._own(), None))
-        self._hold(StoredClientState(self._algorithm.untrained(State(parts), self._initial().params), {}, {}))
-        self._is_own = False
-        return _scores(self._algorithm.evaluate(self._client_state, None))
+        if shared is not None or self._state.round:
+            client_state = self._own()
+        else:
+            client_state = self._client_state
+            self._hold(StoredClientState(self._algorithm.untrained(State(parts), self._initial().params), {}, {}))
+            self._is_own = False
+        return own_scores(self._algorithm, client_state, shared, [client_state.test], clock)
 
     def _own(self) -> ClientState:
         """Return the client state as it was after the device's last round."""

@@ -166,7 +166,7 @@ class Device:
                 yield from self._train(message)
             case Evaluate():
                 with self._world.within(f"the evaluation after round {message.round}"):
-                    evaluated = self._ready().evaluate(message)
+                    evaluated = self._ready().evaluate(message, self._world.clock)
                 yield evaluated
             case Verdict():
                 yield from self._judged(message)

@@ -17,6 +17,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.option_checks import LARGEST
 from edgefl.methods.plan import Plan, Reply, refuse
+from edgefl.methods.rounds.adaptation import ADAPTATION
 from edgefl.methods.rounds.reply_claim import NOT_DECLARED as NOT_DECLARED
 from edgefl.methods.rounds.reply_claim import ReplyClaim as ReplyClaim
 from edgefl.methods.task import BODY, MODEL, State
@@ -183,6 +184,8 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
         if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
             return f"{who} has missing or unrequested blocks in {name}: {', '.join(wrong[:3])}"
         if plan.due[name].kind == "chosen":
+            if miscounted := plan.due[name].miscounted(mask_of(update), spec):
+                return f"{who} has values in {name} at {miscounted}"
             continue
         for parameter, block in update.blocks.items():
             if block.index != _planned_index(plan, name, parameter, spec):
@@ -192,9 +195,8 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
             return (
                 f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected a mask that leaves these parameters whole"
             )
-        for parameter, count in (plan.due[name].counts or {}).items():
-            if (found := int(np.count_nonzero(mask.bits.get(parameter, 0)))) != count:
-                return f"{who} has a mask {name} with {found} coordinates of {parameter}; expected {count}"
+        if miscounted := plan.due[name].miscounted(mask, spec):
+            return f"{who} has a mask {name} with {miscounted}"
     return None
 
 
@@ -223,15 +225,20 @@ def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Ax
 
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:
-    """Return the request to evaluate after a round. A global model or body in it is exact: dense float32."""
-    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: spec.body}
+    """Return the request to evaluate after a round. A global model or body in it is exact: dense float32.
+
+    It asks for the work of the adaptation where the method says that a client adapts its model.
+    """
+    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: algorithm.body_names(spec)}
     parts |= {part: tuple(state.arrays[part]) for part in algorithm.beside(state.arrays)}
     payload = {
         part: codec.encode(take(state.arrays[part], spec, None, names=names), spec)
         for part, names in parts.items()
         if part in state.arrays
     }
-    return Evaluate(round, algorithm.scored(payload) is not None, payload)
+    is_personal = algorithm.scored(payload) is not None
+    asked = {ADAPTATION: b""} if algorithm.adaptation(1)[0] else {}
+    return Evaluate(round, is_personal, payload | asked)
 
 
 def sizes(payload: Mapping[str, bytes], selection: bytes = b"") -> Sizes:

@@ -20,7 +20,7 @@ from edgefl.protocol.codec import Sizes
 from edgefl.protocol.wire.messages import Train, Trained
 
 NOTHING = Sizes(0, 0, 0)
-REFRESHED, TRAINING = "refreshed", "training"  # keys of an evaluation, where they are asked for
+REFRESHED, TRAINING, HELD_OUT = "refreshed", "training", "held_out"  # keys of an evaluation, where asked for
 
 
 class Tested(Protocol):

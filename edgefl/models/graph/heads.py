@@ -6,12 +6,13 @@ share the body, and every client has a head over its own classes.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.cuts import after
 from edgefl.models.graph.graph import Graph
-from edgefl.models.graph.operations import Linear
+from edgefl.models.graph.operations import AnyDropout, Linear
 
 
 def head_of(graph: Graph) -> Graph:
@@ -28,6 +29,24 @@ def features_of(graph: Graph) -> str:
     if last is None:
         raise GraphError("features of a graph without a Linear layer; expected a Linear layer")
     return last.inputs[0]
+
+
+def cut_before(graph: Graph, head: Collection[str]) -> str:
+    """Return the name of the result from which these parameters' nodes and all nodes after them follow.
+
+    Raises  GraphError if they follow from several results, or if a parameter besides them comes after this result.
+    """
+    first = next(node for node in graph.nodes if any(node.full_name(name) in head for name in node.op.parameters()))
+    cut = first.inputs[0]
+    if other := sorted(after(graph, cut).parameters().keys() - set(head)):
+        raise GraphError(f"cut after {cut!r}, after which {other[0]} comes as well; expected a head without it")
+    return cut
+
+
+def drops_after(graph: Graph, cut: str) -> str:
+    """Return the name of the first dropout layer after a result, or ""."""
+    rest = after(graph, cut).nodes
+    return next((node.name for node in rest if isinstance(node.op, AnyDropout) and node.op.p > 0), "")
 
 
 def with_classes(graph: Graph, classes: int) -> Graph:

@@ -8,7 +8,7 @@ docs/algorithms.md section 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -101,8 +101,17 @@ def grown_at_random(
     round    round from 1, because round 0 of this stream draws first masks
     outside  bits whose zeros are the candidates, and which have at least the ones of `kept`. None: `kept` itself
     """
+    return grown_by(lambda number: rng.stream(seed, rng.MASK, client, round, number), kept, counts, outside)
+
+
+def grown_by(
+    generator: Callable[[int], rng.Stream],
+    kept: Mapping[str, Bits],
+    counts: Mapping[str, int],
+    outside: Mapping[str, Bits] | None = None,
+) -> dict[str, Bits]:
+    """Return what `grown_at_random` returns, with the stream that `generator` has for each parameter's number."""
     found = {}
     for number, (name, bits) in enumerate(kept.items()):
-        stream = rng.stream(seed, rng.MASK, client, round, number)
-        found[name] = bits | pick(~(outside or kept)[name], counts.get(name, 0), stream)
+        found[name] = bits | pick(~(outside or kept)[name], counts.get(name, 0), generator(number))
     return found

@@ -19,6 +19,7 @@ from edgefl.errors import LocalProtocolError, OtherVersionError, ProtocolError, 
 from edgefl.protocol.wire import frames, messages, other_versions
 from edgefl.protocol.wire.handshake import Role
 from edgefl.protocol.wire.messages import (
+    AdaptationReport,
     Challenge,
     Enrol,
     Evaluate,
@@ -60,11 +61,13 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("ready", "server", Finished): "finished",
     ("ready", "device", Trained): "ready",
     ("ready", "device", Evaluated): "ready",
+    ("ready", "device", AdaptationReport): "ready",
     ("ready", "device", ThroughputReport): "ready",
-    ("finished", "device", ModelRequest): "finished",  # these five were sent before the device knew of the end
+    ("finished", "device", ModelRequest): "finished",  # these six were sent before the device knew of the end
     ("finished", "device", PartialModelRequest): "finished",
     ("finished", "device", Trained): "finished",
     ("finished", "device", Evaluated): "finished",
+    ("finished", "device", AdaptationReport): "finished",
     ("finished", "device", ThroughputReport): "finished",
     ("finished", "server", Verdict): "finished",  # a last reply still gets its verdict
     **{(state, role, Refused): "closed" for state in get_args(Stage) for role in get_args(Role) if state != "closed"},

@@ -34,6 +34,7 @@ from edgefl.protocol.wire import frames, messages
 from edgefl.protocol.wire.connection import payload_bytes
 from edgefl.protocol.wire.handshake import Role
 from edgefl.protocol.wire.messages import (
+    AdaptationReport,
     Challenge,
     Enrol,
     Evaluate,
@@ -65,7 +66,7 @@ RECORD, ARRAY, DTYPE, STYPE = "edgefl", "letter", "uint8", "edgefl.letter/1"
 WRITERS: tuple[Role, Role] = ("server", "device")
 MAY: dict[Role, tuple[type[Message], ...]] = {
     "server": (Challenge, ModelParts, Welcome, ModelChunk, Verdict, Train, Evaluate, Finished, Refused),
-    "device": (Hello, Enrol, ModelRequest, PartialModelRequest, Trained, Evaluated, Refused),
+    "device": (Hello, Enrol, ModelRequest, PartialModelRequest, Trained, Evaluated, AdaptationReport, Refused),
 }
 
 

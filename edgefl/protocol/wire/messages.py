@@ -14,6 +14,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from edgefl.protocol.wire.message_fields import AdaptationWork as AdaptationWork
+from edgefl.protocol.wire.message_fields import Client, Count, Digest, Life, Name, Nonce, Proof, Round, Secret
+from edgefl.protocol.wire.message_fields import MeasuredThroughput as MeasuredThroughput
+from edgefl.protocol.wire.message_fields import ModelPart as ModelPart
+from edgefl.protocol.wire.message_fields import PayloadSpec as PayloadSpec
+from edgefl.protocol.wire.message_fields import Scores as Scores
 from edgefl.protocol.wire.peer_text import PeerText, of_peer, whole
 
 PROTOCOL = 4
@@ -23,16 +29,6 @@ PARTS = b"parts"  # Enrol.model of a device that has no model and can take the m
 LONGEST_TEXT = 1000  # characters of a reason
 LONGEST_LOSS = 1 << 15  # characters of a loss, which may have a weight for each class
 
-Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
-Round = Annotated[int, Meta(ge=0, lt=1 << 31)]
-Client = Annotated[int, Meta(ge=0, lt=1 << 31)]
-Nonce = Annotated[bytes, Meta(min_length=32, max_length=32)]
-Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
-Proof = Annotated[bytes, Meta(max_length=32)]  # empty where the run has no keys
-Secret = Annotated[bytes, Meta(max_length=32)]
-Life = Annotated[bytes, Meta(max_length=16)]
-Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Plain = bool | int | float | str | None
 Payload = Annotated[dict[Name, bytes], Meta(max_length=16)]
@@ -129,18 +125,6 @@ class ModelChunk(Message, frozen=True):
     data: Annotated[bytes, Meta(min_length=1, max_length=CHUNK_BYTES)]
 
 
-class ModelPart(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Bytes of the initial model that a device may hold from an earlier run: the values of one frozen parameter.
-
-    offset, size  first byte in the packed model (wire/model_message.py), and number of bytes
-    digest        SHA-256 of the bytes
-    """
-
-    offset: Count
-    size: Annotated[int, Meta(ge=1, lt=1 << 53)]
-    digest: Digest
-
-
 class ModelParts(Message, frozen=True):
     """The server's list of parts before Welcome, in the order of their offsets, for a device that has said PARTS."""
 
@@ -155,16 +139,6 @@ class PartialModelRequest(Message, frozen=True):
 
     offset: Count
     held: Annotated[bytes, Meta(min_length=1, max_length=MOST_PARTS // 8)]
-
-
-class PayloadSpec(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The expected payload of one name in the reply, an ExpectedPayload of methods/expected_reply.py.
-
-    parameters  bitmap over the parameters of the model, or None
-    """
-
-    kind: Literal["planned", "chosen", "masked", "mask"]
-    parameters: Annotated[bytes, Meta(max_length=1 << 13)] | None
 
 
 class Train(Message, frozen=True):
@@ -204,21 +178,6 @@ class Trained(Message, frozen=True):
     seconds: float
 
 
-class MeasuredThroughput(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The speed at which a device trains (methods/throughput.py).
-
-    still_s, mac_s   seconds for a multiply-add of frozen layers, and of the steps
-    step_s, round_s  additional seconds for a step, and for a round
-    memory           bytes that training may take. None: no limit
-    """
-
-    still_s: Seconds
-    mac_s: Seconds
-    step_s: Seconds
-    round_s: Seconds
-    memory: Count | None
-
-
 class ThroughputReport(Message, frozen=True):
     """The device's report of its speed, in a run that plans by speed (Algorithm.wants_throughput).
 
@@ -248,25 +207,12 @@ class Evaluate(Message, frozen=True):
     personal  whether to score the client's own model: its personal model, its head on the body, or the adapted global
               model
     payload   the global model, or the body for the clients' own heads, or empty. Running statistics may come as a part
-              of their own
+              of their own. An empty part `adaptation` asks for AdaptationReport, and earlier devices pass it over
     """
 
     round: Round
     personal: bool
     payload: Payload
-
-
-class Scores(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The scores of one model on the device's own test samples.
-
-    loss_sum  sum of the losses of all samples
-    correct   number of correct decisions
-    examples  number of test samples
-    """
-
-    loss_sum: float
-    correct: Count
-    examples: Count
 
 
 class Evaluated(Message, frozen=True):
@@ -275,6 +221,15 @@ class Evaluated(Message, frozen=True):
     round: Round
     personal: Scores | None
     global_model: Scores | None
+
+
+class AdaptationReport(Evaluated, frozen=True):
+    """Evaluated, with the work that adapted the device's own model before its test. It is None if no model was adapted.
+
+    A device sends it where Evaluate asks for it, and an earlier server does not ask.
+    """
+
+    adaptation: AdaptationWork | None
 
 
 class Finished(Message, frozen=True):
@@ -310,6 +265,7 @@ TYPES: dict[int, type[Message]] = {  # by the type byte of the frame. A number i
     14: ThroughputReport,
     15: ModelParts,
     16: PartialModelRequest,
+    17: AdaptationReport,
 }
 NUMBERS = {kind: number for number, kind in TYPES.items()}
 

@@ -24,6 +24,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.client_round import trained
+from edgefl.methods.rounds.diagnosis import GradientSquares, gradient_squares
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.methods.rounds.round_metrics import ClientRound
 from edgefl.methods.rounds.state_file import StoredClientState
@@ -72,7 +73,7 @@ class Player:
         """Yield the client with what it keeps. Its model is `untrained` if it has never trained, or keeps no model."""
         kept = kept or StoredClientState({}, {}, {})
         federation = self.cast.federation
-        split = federation.clients[client]
+        split = federation.samples_of(client)
         with self.learner(kept.params or untrained) as learner:
             yield ClientState(
                 client,
@@ -110,11 +111,14 @@ class Job(Protocol):
 
 
 class Outcome(NamedTuple):
-    """The reply to aggregate, if any, its record for the metrics, and whether the client has kept something new."""
+    """The reply to aggregate, if any, its record for the metrics, whether the client has kept something new, and what
+    a diagnosis has measured before the training.
+    """
 
     reply: Reply | None
     record: ClientRound
     has_kept: bool = False
+    squares: GradientSquares | None = None
 
 
 @dataclass(frozen=True)
@@ -124,11 +128,13 @@ class TrainingJob:
     plan    plan without the updates that are in `common`
     shared  name of a payload -> its index in `common`
     late    whether the reply comes too late to be aggregated
+    is_diagnosed  whether the client's gradient is measured before the training
     """
 
     plan: Plan
     shared: Mapping[str, int]
     late: bool = False
+    is_diagnosed: bool = False
     needs_kept: ClassVar[bool] = True
 
     @property
@@ -141,6 +147,7 @@ class TrainingJob:
         down = train_message(plan, spec, settings.values)
         with player.client_state(plan.client, kept, initial) as client_state:
             received = plan_of(down, plan.client, spec, algorithm.held(client_state))
+            squares = gradient_squares(algorithm, client_state, received) if self.is_diagnosed else None
             reply, seconds = trained(algorithm, federation.graph, client_state, received, time.thread_time)
             up = trained_message(reply, received, spec, settings.values, seconds)
             declared = settings.aggregation_settings.declared(algorithm, len(client_state.train))
@@ -152,13 +159,15 @@ class TrainingJob:
         record = ClientRound.answered(plan, down, up, answer)
         if self.late:
             return Outcome(None, replace(record, status="late"), has_kept)
-        return Outcome(answer.reply, record, has_kept)
+        return Outcome(answer.reply, record, has_kept, squares)
 
 
-def trainings(plans: Sequence[Plan], late: Callable[[Plan], bool]) -> tuple[list[TrainingJob], list[Update]]:
+def trainings(
+    plans: Sequence[Plan], late: Callable[[Plan], bool], is_diagnosed: bool = False
+) -> tuple[list[TrainingJob], list[Update]]:
     """Return a training job for every plan, and once each update that more than one plan sends."""
     parts, common = shared_out(plans)
-    return [TrainingJob(part, positions, late(part)) for part, positions in parts], common
+    return [TrainingJob(part, positions, late(part), is_diagnosed) for part, positions in parts], common
 
 
 def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]], list[Update]]:

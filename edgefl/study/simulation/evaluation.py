@@ -3,7 +3,8 @@
 Each paper's metric is among them. (a) and (b) score personal models on their own test split, unweighted and weighted by
 test size. A personal model is the client's own, the server's body under the client's own head, or the global model
 adapted to the client, which is then named so. (c) scores the global model on every local test split, and (d) on the
-common test set. On request, (e) scores the client's model after a refresh, and (f) is (a) or (c) on training samples.
+common test set. On request, (e) scores the client's model after a refresh, (f) is (a) or (c) on training samples, and
+(g) scores clients that never take part, with what the method makes of the server's model for them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Any
 
 from edgefl.learning.learner import Evaluation
 from edgefl.methods.rounds.adaptation import Adaptation
-from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING, accuracies, common_scores
+from edgefl.methods.rounds.round_metrics import HELD_OUT, REFRESHED, TRAINING, accuracies, common_scores
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.study.simulation.client_player import SimulationContext, shared_out
 from edgefl.study.simulation.engine import ClientStateStore, Engine
 from edgefl.study.simulation.evaluation_jobs import (
     CommonEvaluation,
     GlobalEvaluation,
+    NewcomerEvaluation,
     Part,
     PersonalEvaluation,
     Refreshed,
@@ -39,6 +41,7 @@ class Evaluator:
         self._cast, self._task, self._engine, self._shelf = cast, task, engine, shelf
         self._clients = range(len(cast.federation.clients))
         self._parts: tuple[Part, ...] = ("test", "train") if cast.settings.train_scores else ("test",)
+        self._newcomers = range(len(self._clients), len(self._clients) + len(cast.federation.held_out))
         self._personal: dict[int, list[Evaluation]] = {}
         self.adaptations: dict[int, Adaptation] = {}
 
@@ -68,6 +71,8 @@ class Evaluator:
             refreshed = self._refreshed(state, round, epochs)
             scores = accuracies([each.found for each in refreshed], decisions)
             result[REFRESHED] = {**scores, "epochs": epochs, "down": sum(each.down for each in refreshed)}
+        if self._newcomers:
+            result[HELD_OUT] = accuracies(self._of_newcomers(state, round), decisions)
         return result
 
     def _of_all(self, state: State, round: int) -> list[list[Evaluation]]:
@@ -81,6 +86,11 @@ class Evaluator:
             if shared is None and (untrained is initial or self._shelf.tag(job.client) is not None):
                 self._personal[job.client] = scores.found
         return [found[client] for client in self._clients]
+
+    def _of_newcomers(self, state: State, round: int) -> list[Evaluation]:
+        """Return the scores of the clients that never take part."""
+        jobs = [NewcomerEvaluation(client) for client in self._newcomers]
+        return list(self._engine.do(jobs, round, (self._cast.initial, state.arrays)))
 
     def _refreshed(self, state: State, round: int, epochs: int) -> list[Refreshed]:
         """Return the scores of every client's model after it has taken what the next round would send it."""

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.experiment.data.split import Split
-from edgefl.learning.learner import Evaluation, ExecutedFlops
-from edgefl.methods.algorithm import Algorithm
-from edgefl.methods.client_state import ClientState
+from edgefl.learning.learner import Evaluation
 from edgefl.methods.plan import Plan
-from edgefl.methods.rounds.adaptation import Adaptation
+from edgefl.methods.rounds.adaptation import AdaptedScores, own_scores
 from edgefl.methods.rounds.exchange import plan_of, sizes, train_message
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Params
@@ -31,13 +29,6 @@ def rows(split: Split, part: Part) -> NDArray[np.int32]:
     return split.test if part == "test" else split.train
 
 
-class PersonalScores(NamedTuple):
-    """The scores of a client's own model, on each part of its samples, and the work that adapted the model before."""
-
-    found: list[Evaluation]
-    adaptation: Adaptation
-
-
 @dataclass(frozen=True)
 class PersonalEvaluation:
     """The evaluation of a client's own model on parts of its own samples. `common` has the model of clients that have
@@ -48,24 +39,32 @@ class PersonalEvaluation:
     parts: tuple[Part, ...] = ("test",)
     needs_kept: ClassVar[bool] = True
 
-    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> PersonalScores:
+    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> AdaptedScores:
         (untrained, shared), algorithm = common, player.cast.algorithm
         split = player.cast.federation.clients[self.client]
         with player.client_state(self.client, kept, untrained) as client_state:
-            before, started = client_state.learner.work(), time.thread_time()
-            if self.parts == ("test",) and type(algorithm).evaluate is not Algorithm.evaluate:
-                found = [algorithm.evaluate(client_state, shared)]
-                return PersonalScores(found, _spent(algorithm, client_state, before, started))
-            with algorithm.own(client_state, shared) as mine:  # the model is made once for all parts
-                spent = _spent(algorithm, client_state, before, started)
-                return PersonalScores([mine.evaluate(rows(split, part)) for part in self.parts], spent)
+            parts = [rows(split, part) for part in self.parts]
+            return own_scores(algorithm, client_state, shared, parts, time.thread_time)
 
 
-def _spent(algorithm: Algorithm, client_state: ClientState, before: ExecutedFlops, started: float) -> Adaptation:
-    """Return the work of a client since the learner had executed `before` and the thread's clock showed `started`."""
-    flops = client_state.learner.work().training - before.training
-    steps, _ = algorithm.adaptation(len(client_state.train))
-    return Adaptation(steps, float(flops), time.thread_time() - started)
+@dataclass(frozen=True)
+class NewcomerEvaluation:
+    """The evaluation of a client that has never taken part, on its own test samples. `common` has w^0 and the arrays
+    of the server's state.
+
+    client  id, which follows the ids of the clients that take part
+    """
+
+    client: int
+    needs_kept: ClassVar[bool] = False
+
+    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> Evaluation:
+        (initial, arrays), algorithm = common, player.cast.algorithm
+        with (
+            player.client_state(self.client, None, initial) as client_state,
+            algorithm.newcomer(client_state, arrays) as mine,
+        ):
+            return mine.evaluate(client_state.test)
 
 
 class Refreshed(NamedTuple):

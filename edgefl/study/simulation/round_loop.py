@@ -24,6 +24,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.early_stopping import plans
 from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.adaptation import adaptation_metrics
+from edgefl.methods.rounds.diagnosis import diagnosis
 from edgefl.methods.rounds.participation import TRAINED, FullParticipation, ParticipationModel
 from edgefl.methods.rounds.round_closing import close
 from edgefl.methods.rounds.round_metrics import ClientRound, accepts_nobody, round_metrics, stuck
@@ -134,7 +135,16 @@ class _Simulation:
         closing = close(self.task, self.algorithm, state, accepted, round, self.settings.aggregation_settings)
         seconds = time.perf_counter() - started
         log_record = round_metrics(round, [outcome.record for outcome in outcomes], closing, seconds)
+        if self._is_diagnosed(round):
+            squares = {plan.client: outcome.squares for plan, outcome in zip(plans, outcomes, strict=True)}
+            log_record |= diagnosis(accepted, squares, self.task.spec)
         return closing.state, self.attendance.closed(log_record)
+
+    def _is_diagnosed(self, round: int) -> bool:
+        """Return whether the clients of a round are diagnosed: in rounds that are evaluated whatever comes next."""
+        how = self.settings
+        is_due = round == how.rounds or is_evaluated(round, how.eval_every, how.evaluate_first)
+        return how.diagnose and is_due
 
     def _outcomes(self, round: int, plans: list[Plan]) -> list[Outcome]:
         """Return the outcome of every plan. Clients that did not take part have not trained."""
@@ -142,7 +152,7 @@ class _Simulation:
         training = [plan for plan in plans if expected[plan.client] in TRAINED]
         for plan in training:
             self._lose(plan.client, round)
-        jobs, common = trainings(training, lambda plan: expected[plan.client] == "late")
+        jobs, common = trainings(training, lambda plan: expected[plan.client] == "late", self._is_diagnosed(round))
         found = {job.client: outcome for job, outcome in zip(jobs, self.engine.do(jobs, round, common), strict=True)}
         for client, outcome in found.items():
             if outcome.has_kept:

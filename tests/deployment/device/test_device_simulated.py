@@ -19,10 +19,12 @@ from edgefl.learning.learner import MakeLearner
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import refuse
+from edgefl.methods.rounds.adaptation import ADAPTATION
 from edgefl.methods.rounds.exchange import evaluate_message, reply_of, train_message
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Model
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol.wire.messages import AdaptationReport
 from edgefl.protocol.wire.model_message import pack
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
@@ -102,12 +104,24 @@ def test_devices_end_bit_identical_to_a_simulation(
             assert bits(mine.flat()) == bits(theirs.flat())
             assert mine.private == theirs.private
     assert [scores(server) for server in servers] == simulated_scores(tmp_path / "simulated")
+    assert [adaptations(server) for server in servers] == simulated_adaptations(tmp_path / "simulated")
     journal.close()
 
 
 def scores(server: ScriptedServer) -> list[tuple[int | None, int | None]]:
     """Hits of the personal and of the global model, round by round."""
     return [(s.personal and s.personal.correct, s.global_model and s.global_model.correct) for s in server.scores]
+
+
+def adaptations(server: ScriptedServer) -> list[tuple[int, float]]:
+    """Steps and operations of the device's adaptations, round by round."""
+    said = [each.adaptation for each in server.scores if isinstance(each, AdaptationReport)]
+    return [(each.steps, each.executed_flops) for each in said if each is not None]
+
+
+def simulated_adaptations(path: Path) -> list[list[tuple[int, float]]]:
+    found = [log_record[ADAPTATION]["clients"] for log_record in read_metrics(path) if ADAPTATION in log_record]
+    return [[(each[k]["steps"], each[k]["executed_flops"]) for each in found] for k in range(3)]
 
 
 def simulated_scores(path: Path) -> list[list[tuple[int | None, int | None]]]:

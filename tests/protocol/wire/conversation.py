@@ -14,6 +14,8 @@ from edgefl.protocol.wire.handshake import Role, proof
 from edgefl.protocol.wire.messages import (
     PARTS,
     PROTOCOL,
+    AdaptationReport,
+    AdaptationWork,
     Challenge,
     Enrol,
     Evaluate,
@@ -71,6 +73,7 @@ THROUGHPUT_MESSAGE = ThroughputReport(MeasuredThroughput(1e-10, 2e-10, 0.001, 0.
 VERDICT = Verdict(1, "accepted", "")
 EVALUATE = Evaluate(1, True, {"model": b"w" * 300})
 EVALUATED = Evaluated(1, Scores(1.5, 8, 10), None)
+ADAPTED = AdaptationReport(1, Scores(1.5, 8, 10), None, AdaptationWork(4, 3360.0, 0.5))
 
 Step = tuple[Role, Message]
 CONVERSATION: list[Step] = [
@@ -103,6 +106,7 @@ UP_TO = {  # a state -> the steps that lead to it
 }
 EXAMPLES: dict[type[Message], Message] = {
     PartialModelRequest: PartialModelRequest(0, b"\x01"),
+    AdaptationReport: ADAPTED,
     **{type(message): message for _, message in reversed(CONVERSATION)},
 }
 

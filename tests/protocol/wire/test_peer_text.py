@@ -60,6 +60,7 @@ def test_every_message_with_text_is_among_the_cases() -> None:
         "ModelChunk",
         "ThroughputReport",
         "Evaluated",
+        "AdaptationReport",
         "ModelParts",
         "PartialModelRequest",
     }

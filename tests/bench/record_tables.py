@@ -1,0 +1,124 @@
+"""Figures of the records of the tables with equal trials, and of the small tables of FedSPU, FedUmf and PFLEGO.
+
+record_figures.py has the others. test_provenance.py compares all of them with the page.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from typing import Any
+
+from bench.papers import fair, fedumf_appendix, pflego_figures, rivals, seconds
+from bench.papers.comparison import Study
+from bench.papers.comparison_run import RESULTS, found
+from bench.papers.comparison_run import adapted as other_options
+from bench.papers.comparison_table import Known, in_points
+from edgefl.study.comparison import Figure
+from edgefl.study.paired_differences import PairedDifference
+from tests.bench.record_figures import Numbers, Rows, of_paper
+
+SHARES = {"15 %": 3, "65 %": 13}
+
+
+def _mean_and_spread(figure: Figure) -> Numbers:
+    return [None if each is None else 100 * each for each in (figure.mean, figure.spread)]
+
+
+def _between(off: PairedDifference) -> Numbers:
+    return [off.mean, off.low, off.high]
+
+
+def _known(study: Study, place: str) -> Known:
+    return fair.complete(found(study, RESULTS / study.name, place))
+
+
+def reached(study: Study, place: str) -> Rows:
+    """Return the chosen values, and what they reach, as the models are and after adaptation."""
+    rows, known = {}, _known(study, place)
+    for name, (rate, made) in fair.rows(known).items():
+        others = other_options(study, RESULTS / study.name, place, name, rate) or {}
+        scores = chain(*(_mean_and_spread(figure)[: 2 - at % 2] for at, figure in enumerate(fair.figures(known, name))))
+        chosen = [] if study.rate else [rate, *(each for each in others.values() if not isinstance(each, str | bool))]
+        rows[name] = [*chosen, *scores, *spent(made)]
+    return rows
+
+
+def spent(made: Any) -> Numbers:
+    """Return megabytes and GFLOP, means over the seeds."""
+    count = len(made)
+    return [
+        sum(each.payload_bytes for each in made.values()) / count / 1e6,
+        sum(each.work for each in made.values()) / count / 1e9,
+    ]
+
+
+def ahead(study: Study, place: str) -> Rows:
+    """Return what is reached at FedSPU's bytes, seconds and joules, and FedSPU's differences with their intervals."""
+    known, rows = _known(study, place), {}
+    for name in fair.rows(known):
+        equal = [None if each.mean is None else 100 * each.mean for each in fair.at_equal(known, name)]
+        leads = [] if name == fair.FEDSPU else fair.lead(known, name)
+        rows[name] = [*equal, *chain(*map(_between, leads))]
+    return rows
+
+
+def beside_rivals() -> Rows:
+    """Return accuracy, worst tenth, both after adaptation, and accuracy at FedSPU's bytes, then megabytes, and how far
+    FedSPU is ahead at its bytes, with the interval.
+    """
+    rows = {}
+    for alpha, study in ((".1", fair.FAIR), ("1", rivals.FAIR_1)):
+        known = _known(study, "digits")
+        for name in (each for each in rivals.RIVALS if not each.endswith(fair.ADAPTED)):
+            at_bytes = fair.at_equal(known, name)[0]
+            scores = [100 * figure.mean for figure in (*fair.figures(known, name), at_bytes) if figure.mean is not None]
+            pair = [in_points(each[0]).values for each in (fair.at_equal(known, fair.FEDSPU), [at_bytes])]
+            off = [] if name == fair.FEDSPU else _between(PairedDifference.of(*pair))
+            rows[f"alpha {alpha}: {name}"] = [*scores, spent(known[name][1])[0], *off]
+    return rows
+
+
+def synthetic() -> Rows:
+    """Return the accuracies, and FedUmf's difference from FedAvg with its interval."""
+    rows, labels = {}, (*fedumf_appendix.RIVALS.values(), "FedUmf + FedDC")
+    for share, clients in SHARES.items():
+        record = of_paper(f"synthetic-{clients}")
+        for alpha, beta in fedumf_appendix.SETTINGS:
+            name = f"({alpha:g}, {beta:g})"
+            off = record[f"{name} FedUmf less FedAvg"]
+            accuracies = [record[f"{name} {label}: accuracy"]["ours"] for label in labels]
+            rows[f"{name}, {share}"] = [*accuracies, off["ours"], *off["interval"]]
+    return rows
+
+
+def head_steps() -> Rows:
+    record = of_paper("pflego-tau")
+    return {
+        f"tau = {tau}": [record[f"tau {tau}, {name}"]["ours"] for name in ("PFLEGO", "FedRecon")]
+        for tau in pflego_figures.TAUS
+    }
+
+
+def shares() -> Rows:
+    record = of_paper("pflego-share")
+    return {
+        f"r = {share} %": [record[f"r {share} %"]["ours"], record[f"r {share} %: rounds to 90 %"]["ours"]]
+        for share in pflego_figures.SHARES
+    }
+
+
+def rates() -> Rows:
+    record = of_paper("pflego-rates")
+    return {
+        f"rho = {rho:g}": [
+            record[f"rho {rho:g}, beta {beta:g}: {what}"]["ours"]
+            for what in ("training loss", "accuracy")
+            for beta in pflego_figures.BETAS
+        ]
+        for rho in pflego_figures.RHOS
+    }
+
+
+def seconds_of_a_round() -> Rows:
+    return seconds.rows(json.loads((RESULTS / f"{seconds.NAME}.json").read_text(encoding="utf-8")))
