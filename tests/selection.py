@@ -13,6 +13,7 @@ from zlib import crc32
 NIGHTLY = Path(__file__).with_name("nightly.tsv")
 FIRST = (  # files that take longest. They come first, so that no worker is left alone with one of them at the end
     "tests/test_install.py",
+    "tests/test_types.py",
     "tests/study/test_reference_pictures.py",
     "tests/cli/test_cli.py",
     "tests/test_docs.py",
