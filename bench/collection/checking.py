@@ -145,7 +145,7 @@ def evaluation(entry: Entry, module: nn.Module, model: Model) -> Verdict:
     exact = oracle.evaluated(module, example, torch.float64)[:1]  # a graph computes auxiliary outputs in training alone
     near = oracle.evaluated(module, example, torch.float32)[:1]
     found = _outputs(entry, model, example, exact)
-    size = max(float(np.abs(each).max()) for each in exact)
+    size = max(float(np.abs(each).max()) for each in exact) or 1.0
     ours, theirs = (
         Error(_distance(each, exact), max(float(np.abs(a - b).max()) for a, b in zip(each, exact, strict=True)) / size)
         for each in (found, near)
@@ -330,4 +330,5 @@ def _outputs(entry: Entry, model: Model, example: tuple[Tensor, ...], exact: tup
 
 def _distance(found: tuple, exact: tuple) -> float:
     pairs = list(zip(found, exact, strict=True))
-    return float(sum(((a - b) ** 2).sum() for a, b in pairs) ** 0.5 / sum((b**2).sum() for _, b in pairs) ** 0.5)
+    size = float(sum((b**2).sum() for _, b in pairs)) ** 0.5 or 1.0  # the outputs of a head of zeros are 0
+    return float(sum(((a - b) ** 2).sum() for a, b in pairs)) ** 0.5 / size

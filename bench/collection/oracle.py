@@ -18,7 +18,10 @@ from bench.collection.entry import Entry, Output
 
 Array = NDArray[np.floating]
 Arrays = dict[str, Array]
-RATES = ("dropout", "drop_prob", "attention_dropout", "activation_dropout", "hidden_dropout", "dropout_p", "layerdrop")
+RATES = (
+    "dropout", "drop_rate", "drop_prob", "attention_dropout", "activation_dropout", "hidden_dropout", "dropout_p",
+    "layerdrop",
+)  # fmt: skip
 
 
 class Pass(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -69,6 +70,7 @@ def test_names_are_given_once() -> None:
         assert len(set(row.names)) == len(row.names), row.name
 
 
+@cache
 def declared() -> dict[str, list[str]]:
     """The kernels of edgefl.h: name without prefix and type, and the parameters."""
     text = re.sub(r"/\*.*?\*/", "", declarations(), flags=re.DOTALL)
