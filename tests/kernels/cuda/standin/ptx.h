@@ -333,6 +333,8 @@ PTX T flushed(T value) {
 }
 // Of these a device's last bits are its own.
 template <class T, class A>
+PTX T op_ex2_approx(A a) { return std::exp2(as<T>(a)); }
+template <class T, class A>
 PTX T op_ex2_approx_ftz(A a) { return flushed(std::exp2(flushed(as<T>(a)))); }
 template <class T, class A>
 PTX T op_rcp_approx_ftz(A a) {
@@ -374,6 +376,8 @@ template <class To, class From, class A>
 PTX To op_cvt_rzi(A a) { return whole<To>(std::trunc(as<From>(a))); }
 template <class To, class From, class A>
 PTX To op_cvt_rmi(A a) { return whole<To>(std::floor(as<From>(a))); }
+template <class To, class From, class A>
+PTX To op_cvt_rni(A a) { return whole<To>(std::nearbyint(as<From>(a))); }
 template <class To, class From, class A>
 PTX std::enable_if_t<std::is_same_v<To, tf32>, u32> op_cvt_rna(A a) {
     return as<u32>(emulate::rounded_to_tf32(as<From>(a)));
