@@ -32,7 +32,7 @@ for _bound in ("max-inline-insns-single=200", "max-inline-insns-auto=30", "early
     BODIES += ["--param", _bound]
 # Passes of -O2 that take time and make no step faster (bench/README.md, "The build"). -O1 with the other passes would
 # not do: it unrolls loops after the arrays in them should have become registers.
-# The pass expensive-optimizations stays on. Without it GCC leaves out vzeroupper, and a short call takes 440 ns for 310.
+# The pass expensive-optimizations stays on. Without it GCC leaves out vzeroupper, and a call takes 440 ns for 310.
 for _pass in (
     *("schedule-insns2", "gcse", "thread-jumps", "tree-vrp", "tree-tail-merge"),
     *("crossjumping", "tree-switch-conversion", "store-merging", "optimize-strlen", "partial-inlining", "lra-remat"),
