@@ -107,7 +107,7 @@ def chance(neurons: NeuronSet, param: ParamSpec) -> NDArray[np.float64]:
 
 
 class _Along(NamedTuple):
-    """What is drawn along an axis: for each index the number of its group, or -1, its neuron, and its probability."""
+    """The draw along an axis. Each index has the number of its group, or -1, its neuron, and its probability."""
 
     groups: NDArray[np.int64]
     neurons: NDArray[np.int64]

@@ -90,7 +90,7 @@ def test_what_cannot_be_is_refused_before_the_run() -> None:
 
 
 def test_mean_and_worst_tenth_of_the_held_out_clients_by_hand() -> None:
-    """Of three clients with 4, 2 and 3 right of 4, the mean is .75, and the worst tenth is the one with 2 of 4."""
+    """Three clients have 4, 2 and 3 right of 4. The mean is .75, and the worst tenth is the client with 2 of 4."""
     scores = {"accuracy": 0.75, "loss": 1.0, "correct": [4, 2, 3], "examples": [4, 4, 4], "loss_sum": [1.0, 2.0, 3.0]}
     evaluation = {"global_local": {**scores, "accuracy": 0.25, "correct": [1, 1, 1]}, "held_out": scores}
     sent, curve = {"values": 1}, [{"round": 1, "accuracy": 0.25}]
