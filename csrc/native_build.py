@@ -30,16 +30,6 @@ MODULE = ["-O1", "-std=c++17"]  # for what reads pybind11: two thirds of the tim
 BODIES = ["-O2", "-ftree-loop-vectorize", "-fvect-cost-model=dynamic", "-finline-functions"]  # of -O3, what helps
 for _bound in ("max-inline-insns-single=200", "max-inline-insns-auto=30", "early-inlining-insns=14"):
     BODIES += ["--param", _bound]
-# Passes of -O2 that take time and make no step faster (bench/README.md, "The build"). -O1 with the other passes would
-# not do: it unrolls loops after the arrays in them should have become registers.
-# The pass expensive-optimizations stays on. Without it GCC leaves out vzeroupper, and a call takes 440 ns for 310.
-for _pass in (
-    *("schedule-insns2", "gcse", "thread-jumps", "tree-vrp", "tree-tail-merge"),
-    *("crossjumping", "tree-switch-conversion", "store-merging", "optimize-strlen", "partial-inlining", "lra-remat"),
-    *("ipa-icf", "ipa-sra", "ipa-cp", "ipa-bit-cp", "ipa-vrp", "devirtualize", "reorder-blocks-and-partition"),
-    *("isolate-erroneous-paths-dereference", "exceptions", "asynchronous-unwind-tables"),  # no body throws
-):
-    BODIES.append(f"-fno-{_pass}")
 COMPILER_BYTES = 512 << 20  # memory that a compiler takes for the largest file
 RULES = """\
 rule compile
