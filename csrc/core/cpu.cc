@@ -10,20 +10,24 @@
 
 namespace efl {
 // Declares what the parts of an instruction set's bodies bring, isa/<isa>_<part>.cc, and defines their install().
-#define EFL_ISA(isa)                    \
-    namespace isa {                     \
-    void install_plain(Table&);         \
-    void install_linear(Table&);        \
-    void install_norm(Table&);          \
-    void install_convolution(Table&);   \
-    void install_sparse(Table&);        \
-    static void install(Table& table) { \
-        install_plain(table);           \
-        install_linear(table);          \
-        install_norm(table);            \
-        install_convolution(table);     \
-        install_sparse(table);          \
-    }                                   \
+#define EFL_ISA(isa)                         \
+    namespace isa {                          \
+    void install_plain(Table&);              \
+    void install_linear(Table&);             \
+    void install_norm(Table&);               \
+    void install_pool(Table&);               \
+    void install_convolution(Table&);        \
+    void install_sparse(Table&);             \
+    void install_sparse_convolution(Table&); \
+    static void install(Table& table) {      \
+        install_plain(table);                \
+        install_linear(table);               \
+        install_norm(table);                 \
+        install_pool(table);                 \
+        install_convolution(table);          \
+        install_sparse(table);               \
+        install_sparse_convolution(table);   \
+    }                                        \
     }
 EFL_ISA(scalar)
 #if defined(__x86_64__)

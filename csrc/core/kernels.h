@@ -5,5 +5,7 @@
 #include "kernels/plain.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
+#include "kernels/pool.h"
 #include "kernels/convolution.h"
 #include "kernels/sparse.h"
+#include "kernels/sparse_convolution.h"

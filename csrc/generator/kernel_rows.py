@@ -6,9 +6,11 @@ from .rows import families, functions
 
 PARTS = {
     "linear": ("parameters", "update", "linear", "recurrent", "attention"),
-    "norm": ("norm", "pool"),
+    "norm": ("norm",),
+    "pool": ("pool",),
     "convolution": ("convolution",),
-    "sparse": ("sparse_linear", "sparse_convolution"),
+    "sparse": ("sparse_linear",),
+    "sparse_convolution": ("sparse_convolution",),
 }
 WITHOUT_BODY = {"clip_scale", "begin_adam", "count_step"}  # a few numbers, in csrc/api
 BESIDE = {"sparse_convolution": ["sparse_conv2d_lanes"]}  # functions that are not operations

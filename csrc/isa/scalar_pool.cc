@@ -1,0 +1,2 @@
+#define EFL_PART "pool.h"
+#include "scalar.h"
