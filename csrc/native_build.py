@@ -22,7 +22,9 @@ from glob import glob
 STANDARD = "-std=c++2a"  # C++17 with designated initialisers. g++ 8 and 9 (ARM boards) know C++20 by this name only
 ARITHMETIC = ["-ffp-contract=off", "-fno-math-errno"]
 FLAGS = [STANDARD, "-g0", "-fPIC", "-pthread", "-fvisibility=hidden", "-DNDEBUG", "-Wall", "-Wextra", *ARITHMETIC]
-SHARED = ["-shared", "-pthread", *(["-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else ["-Wl,-s"])]
+# Without a page between code and constants `libedgefl.so` has 4,096 bytes less.
+SMALL = ["-Wl,-s", "-Wl,-z,noseparate-code"]
+SHARED = ["-shared", "-pthread", *(["-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else SMALL)]
 LIBRARY = "libedgefl.so"
 GENERATED = os.path.join("build", "generated")  # what follows from the table of operations
 BINDING = ["-O1"]  # for what is checked once for each recorded call: three quarters of the time that it takes with -O2
