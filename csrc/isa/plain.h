@@ -8,6 +8,7 @@
 #include "../kernels/lanes.inl.h"
 #include "../kernels/elementwise.inl.h"
 #include "../kernels/activation.inl.h"
+#include "../kernels/expression.inl.h"
 #include "../kernels/arrange.inl.h"
 #include "../kernels/dropout.inl.h"
 #include "../kernels/loss.inl.h"

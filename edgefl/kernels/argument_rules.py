@@ -25,6 +25,8 @@ Extents = dict[str, Any]
 
 CODE_CELLS = 255  # a max-pooling code is one byte
 GROWTH_RUN = 16  # values between two looks at the room in a list of the largest
+MOST_STEPS = 59  # of a program, so that inputs and steps together are 64 values
+OPERANDS = (0, *(2,) * 10, 3, *(1,) * 6)  # number of values that each operation of a program reads, by its number
 LEAST = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
 
 
@@ -173,11 +175,27 @@ def rows_of_table(values: Values, extents: Extents) -> None:
         raise wrong("ids", wrong_ones[0], f"whole numbers in [0, {extents['V']})")
 
 
+def program_steps(values: Values, extents: Extents) -> None:
+    """Require steps of which each names an operation, and reads inputs that are there, constants or earlier steps."""
+    program, inputs = values["program"], [values[name] is not None for name in "abcde"]
+    if not 1 <= len(program) <= MOST_STEPS:
+        raise wrong("program", program.shape, f"1 to {MOST_STEPS} steps")
+    for number, (operation, *read) in enumerate(program.tolist()):
+        are_known = [*inputs, *(True,) * number]
+        if not 0 <= operation < len(OPERANDS):
+            raise wrong("program", operation, f"an operation below {len(OPERANDS)}")
+        if operation == 0 and not 0 <= read[0] < extents["M"]:
+            raise wrong("program", read[0], f"a constant below {extents['M']}")
+        for each in read[: OPERANDS[operation]]:
+            if not 0 <= each < len(are_known) or not are_known[each]:
+                raise wrong("program", each, f"an input that is given, or an earlier step, before step {number}")
+
+
 NAMED: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, pool_window, planes, small_padding, code_cells, halved, outs_in_groups, structures, places,
-        kept_weights, weight_structure, moments, rows_of_table,
+        kept_weights, weight_structure, moments, rows_of_table, program_steps,
     )
 }  # fmt: skip
 """The rules that are functions, by the names that rows give them."""

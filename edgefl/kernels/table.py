@@ -686,6 +686,45 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             cuda="a b out count channels inner",
         ),
         Signature(
+            "evaluate",
+            "a[*] b[*]? c[*]? d[*]? e[*]? program:int32[K,4] constants:float64[M] y[*]!a,b,c,d,e",
+            "y = the expression of the inputs that `program` writes down, value by value",
+            rules=("program_steps",),
+            c=InC(
+                "a b c d e inner program steps=K constants count=M y",
+                sizes="inner; each steps count",
+                checks=("program_steps(program, steps, count, {a, b, c, d, e})",),
+            ),
+            contract=(
+                "y[i] = the value of the last step. Values 0 to 4 are a[i] to e[i], and value 5 + k is the result of "
+                "step k: [operation, first, second, third] in numbers of earlier values. Operations, by their number: "
+                "0 constants[first], 1 sum, 2 difference, 3 product, 4 quotient, 5 larger, 6 smaller, 7 power, 8 "
+                "whether first < second, 9 whether first <= second, 10 whether they are equal (1 or 0), 11 second "
+                "where first is not 0 and else third, 12 exp, 13 log, 14 sqrt, 15 sin, 16 cos, 17 magnitude. NaN stays "
+                "in 5 and 6. 1 to 59 steps. EFL_BAD_ARGUMENT for another step, or for an input that is NULL. y may "
+                "alias inputs."
+            ),
+        ),
+        Signature(
+            "expand",
+            "x[R,L] y[R,C,L]!",
+            "y[r, c] = x[r], each row C times",
+            c=InC("x rows=R copies=C length=L y"),
+            cuda="x y count batch channels",
+        ),
+        Signature(
+            "reduce",
+            "x[R,C,L] kind:int scale:real y[R,L]!",
+            "y[r] = the sum over c of x[r, c] times scale, or the largest or the smallest x[r, c]",
+            rules=("kind: 0 <= kind < 3: 0 to 2", "x: C >= 1: at least one value to reduce [arrays]"),
+            c=InC("x rows=R values=C length=L kind:int32 scale y"),
+            contract=(
+                "y[r, l] = over c the sum of x[r, c, l] times scale (kind 0), the largest (1) or the smallest (2); NaN "
+                "is larger and smaller than all others."
+            ),
+            cuda="x y count channels inner kind scale",
+        ),
+        Signature(
             "fill_zero",
             "x:any[*]!",
             "x = 0",

@@ -506,7 +506,21 @@ def clip_scale(before: Args, after: Args) -> Bounds:
     return {"scale": growth(1) * after["scale"]}
 
 
+def evaluate(before: Args, after: Args) -> Bounds:
+    """A few roundings of the result and of terms that may cancel each other."""
+    terms = sum(np.abs(before[name]) for name in "abcde" if before[name] is not None)
+    return {"y": 16 * EPS * (np.abs(after["y"]) + terms)}
+
+
+def reduce(before: Args, after: Args) -> Bounds:
+    if before["kind"]:
+        return {}
+    return {"y": growth(before["x"].shape[1]) * before["scale"] * np.abs(before["x"]).sum(axis=1)}
+
+
 OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
+    "evaluate": evaluate,
+    "reduce": reduce,
     "batchnorm_forward": batchnorm_forward,
     "batchnorm_eval": batchnorm_eval,
     "batchnorm_backward": batchnorm_backward,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..arrays import Array, Index, all_or
@@ -91,3 +93,45 @@ def place_dot(a: Array, b: Array, out: Array) -> None:
 def fill_zero(x: Array) -> None:
     """Set x to 0."""
     x[...] = 0
+
+
+def evaluate(
+    a: Array, b: Array | None, c: Array | None, d: Array | None, e: Array | None, program: Array, constants: Array,
+    y: Array,
+) -> None:  # fmt: skip
+    """Compute y, the value of the last step of an expression of the inputs. y may alias inputs.
+
+    Values 0 to 4 are the inputs, and value 5 + k is the result of step k: an operation of STEPS and the numbers of the
+    values that it reads.
+    """
+    values: list[Array | None] = [a, b, c, d, e]
+    with np.errstate(all="ignore"):
+        for operation, *read in program.tolist():
+            if operation == 0:
+                values.append(np.full(a.shape, constants[read[0]], a.dtype))
+            else:
+                count, function = STEPS[operation]
+                values.append(function(*(values[number] for number in read[:count])).astype(a.dtype))
+    y[...] = values[-1]
+
+
+STEPS: dict[int, tuple[int, Callable[..., Array]]] = {
+    1: (2, np.add), 2: (2, np.subtract), 3: (2, np.multiply), 4: (2, np.divide), 5: (2, np.maximum),
+    6: (2, np.minimum), 7: (2, np.power), 8: (2, np.less), 9: (2, np.less_equal), 10: (2, np.equal),
+    11: (3, lambda test, one, other: np.where(test != 0, one, other)), 12: (1, np.exp), 13: (1, np.log),
+    14: (1, np.sqrt), 15: (1, np.sin), 16: (1, np.cos), 17: (1, np.abs),
+}  # fmt: skip
+"""The number of values that an operation of a program reads, and its function, by the operation's number."""
+
+
+def expand(x: Array, y: Array) -> None:
+    """Compute y[r, c] = x[r], each row as often as y has copies of it."""
+    y[...] = x[:, None]
+
+
+def reduce(x: Array, kind: int, scale: float, y: Array) -> None:
+    """Compute y[r], the sum of x[r] times scale (kind 0), the largest value (1) or the smallest value (2)."""
+    if kind == 0:
+        y[...] = x.sum(axis=1, dtype=np.float64) * scale
+    else:
+        y[...] = (np.max if kind == 1 else np.min)(x, axis=1)
