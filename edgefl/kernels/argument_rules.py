@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import weight_structure as matrix_layout
+from .expression_steps import MOST_STEPS, STEPS
 from .rule_expressions import expression
 from .rule_text import DerivedExtent, Rule, read_rule
 from .sparse_layout import ConvolutionShape, SparseConvolutionLayout
@@ -25,8 +26,6 @@ Extents = dict[str, Any]
 
 CODE_CELLS = 255  # a max-pooling code is one byte
 GROWTH_RUN = 16  # values between two looks at the room in a list of the largest
-MOST_STEPS = 59  # of a program, so that inputs and steps together are 64 values
-OPERANDS = (0, *(2,) * 10, 3, *(1,) * 6)  # number of values that each operation of a program reads, by its number
 LEAST = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
 
 
@@ -178,15 +177,16 @@ def rows_of_table(values: Values, extents: Extents) -> None:
 def program_steps(values: Values, extents: Extents) -> None:
     """Require steps of which each names an operation, and reads inputs that are there, constants or earlier steps."""
     program, inputs = values["program"], [values[name] is not None for name in "abcde"]
+    operands = tuple(STEPS.values())
     if not 1 <= len(program) <= MOST_STEPS:
         raise wrong("program", program.shape, f"1 to {MOST_STEPS} steps")
     for number, (operation, *read) in enumerate(program.tolist()):
         are_known = [*inputs, *(True,) * number]
-        if not 0 <= operation < len(OPERANDS):
-            raise wrong("program", operation, f"an operation below {len(OPERANDS)}")
+        if not 0 <= operation < len(operands):
+            raise wrong("program", operation, f"an operation below {len(operands)}")
         if operation == 0 and not 0 <= read[0] < extents["M"]:
             raise wrong("program", read[0], f"a constant below {extents['M']}")
-        for each in read[: OPERANDS[operation]]:
+        for each in read[: operands[operation]]:
             if not 0 <= each < len(are_known) or not are_known[each]:
                 raise wrong("program", each, f"an input that is given, or an earlier step, before step {number}")
 

@@ -29,6 +29,7 @@ from edgefl.models.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Dropout,
+    Elementwise,
     Embedding,
     FlattenPlaces,
     GlobalAvgPool,
@@ -41,6 +42,7 @@ from edgefl.models.graph.operations import (
     Permute,
     PReLU,
     Recurrent,
+    Reduce,
     Reshape,
     SelfAttention,
     Slice,
@@ -165,6 +167,11 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return F.prelu(x, weight)
     if isinstance(op, Mul):
         return x * inputs[1]
+    if isinstance(op, Elementwise):
+        return _expression(op.expression, inputs)
+    if isinstance(op, Reduce):
+        run = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin}[op.kind]
+        return run(x, [axis + 1 for axis in op.axes], keepdim=True)
     if isinstance(op, Concat):
         return torch.cat(inputs, 1)
     if isinstance(op, Hardsigmoid):
@@ -185,6 +192,21 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     return getattr(torch.nn, op.title)(**asdict(op))(
         x
     )  # what an operation means is what torch's class of its name does
+
+
+def _expression(text: str, inputs: list[torch.Tensor]) -> torch.Tensor:
+    """Run the text as Python with torch's functions."""
+
+    def of_tensors(function: Callable) -> Callable:
+        return lambda *parts: function(*(torch.as_tensor(part, dtype=inputs[0].dtype) for part in parts))
+
+    names = ("exp", "log", "sqrt", "sin", "cos", "abs", "minimum", "maximum")
+    functions = {name: of_tensors(getattr(torch, name)) for name in names}
+    functions["where"] = lambda test, *parts: torch.where(
+        test, *(torch.as_tensor(each, dtype=inputs[0].dtype) for each in parts)
+    )
+    found = eval(text, {"__builtins__": {}}, {**functions, **dict(zip("abcd", inputs, strict=False))})
+    return found.to(inputs[0].dtype)
 
 
 def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:

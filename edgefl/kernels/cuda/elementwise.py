@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .launch import THREADS, Ids, KernelArray, Launches, chosen, fours, launch, tiled
+from .launch import THREADS, Fields, Ids, KernelArray, Launches, chosen, fours, launch, tiled
 from .structs import declare
 
 declare(
@@ -61,9 +61,8 @@ def evaluate(
     a: KernelArray, b: KernelArray | None, c: KernelArray | None, d: KernelArray | None, e: KernelArray | None,
     program: KernelArray, constants: KernelArray, y: KernelArray,
 ) -> Launches:  # fmt: skip
-    inputs = {"a": a, "b": b, "c": c, "d": d, "e": e}
-    steps = {"program": program, "steps": program.shape[0], "constants": constants}
-    return [launch("evaluate", y.size, **inputs, **steps, y=y, count=y.size)]
+    steps: Fields = {"program": program, "steps": program.shape[0], "constants": constants}
+    return [launch("evaluate", y.size, a=a, b=b, c=c, d=d, e=e, **steps, y=y, count=y.size)]
 
 
 def fill_zero(x: KernelArray) -> Launches:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..arrays import Array, Index, all_or
+from ..expression_steps import STEPS
 
 
 def relu_forward(x: Array, y: Array, bits: Array | None = None) -> None:
@@ -101,27 +102,33 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Compute y, the value of the last step of an expression of the inputs. y may alias inputs.
 
-    Values 0 to 4 are the inputs, and value 5 + k is the result of step k: an operation of STEPS and the numbers of the
-    values that it reads.
+    Values 0 to 4 are the inputs, and value 5 + k is the result of step k, which has the number of an
+    operation of STEPS and the numbers of the values that it reads.
     """
     values: list[Array | None] = [a, b, c, d, e]
+    operands, functions = tuple(STEPS.values()), tuple(FUNCTIONS.values())
     with np.errstate(all="ignore"):
         for operation, *read in program.tolist():
             if operation == 0:
                 values.append(np.full(a.shape, constants[read[0]], a.dtype))
             else:
-                count, function = STEPS[operation]
-                values.append(function(*(values[number] for number in read[:count])).astype(a.dtype))
+                inputs = (values[number] for number in read[: operands[operation]])
+                values.append(functions[operation - 1](*inputs).astype(a.dtype))
     y[...] = values[-1]
 
 
-STEPS: dict[int, tuple[int, Callable[..., Array]]] = {
-    1: (2, np.add), 2: (2, np.subtract), 3: (2, np.multiply), 4: (2, np.divide), 5: (2, np.maximum),
-    6: (2, np.minimum), 7: (2, np.power), 8: (2, np.less), 9: (2, np.less_equal), 10: (2, np.equal),
-    11: (3, lambda test, one, other: np.where(test != 0, one, other)), 12: (1, np.exp), 13: (1, np.log),
-    14: (1, np.sqrt), 15: (1, np.sin), 16: (1, np.cos), 17: (1, np.abs),
+def _choice(test: Array, one: Array, other: Array) -> Array:
+    found: Array = np.where(test != 0, one, other)
+    return found
+
+
+FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "sum": np.add, "difference": np.subtract, "product": np.multiply, "quotient": np.divide, "larger": np.maximum,
+    "smaller": np.minimum, "power": np.power, "less": np.less, "less_equal": np.less_equal, "equal": np.equal,
+    "choice": _choice, "exp": np.exp, "log": np.log,
+    "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "magnitude": np.abs,
 }  # fmt: skip
-"""The number of values that an operation of a program reads, and its function, by the operation's number."""
+"""The functions of the steps but the first, in the order of their numbers."""
 
 
 def expand(x: Array, y: Array) -> None:
