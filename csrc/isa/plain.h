@@ -12,6 +12,7 @@
 #include "../kernels/arrange.inl.h"
 #include "../kernels/dropout.inl.h"
 #include "../kernels/loss.inl.h"
+#include "../kernels/place_loss.inl.h"
 #include "../kernels/target_loss.inl.h"
 #include "../kernels/mask.inl.h"
 #include "../kernels/narrow.inl.h"

@@ -1061,6 +1061,24 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             ),
         ),
         Signature(
+            "place_cross_entropy",
+            "logits[B,K,*] labels:int32[N,*] index[B]<N weight[K]? smoothing:real ignored:int dlogits[B,K,*]?!logits "
+            "loss:float64[1]+ correct:int64[1]+",
+            "cross_entropy of every place, with labels[index[b]]; a place counts if its label is a class, not ignored",
+            rules=("smoothing: 0 <= smoothing <= 1: 0 to 1",),
+            c=InC(
+                "logits labels rows=N ids=index weight B classes=K places=inner smoothing ignored dlogits loss correct",
+                sizes="batch classes places; rows places",
+            ),
+            contract=(
+                "cross_entropy of every place of logits [batch, classes, places]. The labels of example b are labels["
+                "ids[b], :], of [rows, places]. A place counts unless its label is outside [0, classes) or is "
+                "`ignored`. *loss += sum over the places that count; the mean divides by the sum of their labels' "
+                "weights. dlogits, if not NULL: the gradient of the mean, 0 at places that do not count; may alias "
+                "logits. (torch.nn.functional.cross_entropy with ignore_index)"
+            ),
+        ),
+        Signature(
             "binary_cross_entropy",
             "logits[B,K] targets[B,K] pos_weight[K]? dlogits[B,K]?!logits loss:float64[1]+ correct:int64[1]+",
             "loss += of each row its mean cross-entropy of K decisions; correct += right ones at logit 0",
@@ -1082,6 +1100,13 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
                 "An example's loss is the mean of (y - t)^2 over its outputs, *loss += their sum; dy, if not NULL: the"
                 " gradient of the mean over all [batch, outputs]; may alias y."
             ),
+        ),
+        Signature(
+            "absolute_error",
+            "y[B,K] targets[B,K] dy[B,K]?!y loss:float64[1]+",
+            "loss += of each row its mean absolute error; dy = the gradient of their mean, 0 where y is its target",
+            c=InC("y targets B outputs=K dy loss", empty="K"),
+            contract="squared_error with |y - t| in place of its square. (torch.nn.L1Loss)",
         ),
         Signature(
             "huber",
