@@ -1,8 +1,8 @@
 """The gradient of an expression for one of its inputs, as another expression: reverse differentiation by the steps.
 
-The gradient's program also reads input 4, the gradient of the expression's value. At values where two arguments of
-minimum or maximum are equal, each argument gets half the gradient, and a number gets no gradient, as in torch. The gradient of abs at 0
-is 0. A square root whose argument is 0 has an infinite gradient, as in torch.
+The gradient's program also reads input 4, the gradient of the expression's value. Where two arguments of minimum or
+maximum are equal, each argument gets half the gradient, and a number gets no gradient, as in torch. The gradient of abs
+at 0 is 0. A square root whose argument is 0 has an infinite gradient, as in torch.
 """
 
 from __future__ import annotations
