@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from edgefl.cli import working
+from tests.halves import import_backwards
 from tests.kernels.cuda import standin
 from tests.selection import groups_without_tests, is_in_share, nightly_groups, order
 
@@ -46,10 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Keeps the cyclic collector from the thousands of tests: it would walk them all again and again, for seconds."""
     gc.disable()
     try:
+        import_backwards(session.config)
         return (yield)
     finally:
         gc.freeze()
