@@ -267,7 +267,7 @@ def _layer(op: Operation, source: Shape) -> nn.Module:
     if isinstance(op, Linear) and len(source) > 1:
         return PositionwiseLinear(op.in_features, op.out_features, op.bias)
     if isinstance(op, LayerNorm) and len(source) > len(op.normalized_shape):
-        return PositionwiseLayerNorm(op.normalized_shape, op.eps)
+        return PositionwiseLayerNorm(list(op.normalized_shape), op.eps)
     if isinstance(op, Upsample) and len(source) == 2:
         return RepeatPositions(op.scale_factor[1])
     return _LAYERS[type(op)](op)
