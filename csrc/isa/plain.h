@@ -10,6 +10,7 @@
 #include "../kernels/activation.inl.h"
 #include "../kernels/expression.inl.h"
 #include "../kernels/arrange.inl.h"
+#include "../kernels/resample.inl.h"
 #include "../kernels/dropout.inl.h"
 #include "../kernels/loss.inl.h"
 #include "../kernels/place_loss.inl.h"

@@ -23,9 +23,24 @@ ADAM_RATES = ("mean_share", "square_kept", "square_share", "step", "root", "eps"
 ACTIVATIONS = ("sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "softplus")
 """The smooth activations. An activation's number is its position in this tuple."""
 
+RESAMPLINGS = ("half_pixel", "aligned", "reflect", "replicate", "circular", "flip")
+"""The ways in which a plane is sampled anew. A way's number is its position in this tuple."""
+
 _CONV = "stride:pair padding:pair dilation:pair"
 _LANES = "x_lanes|B y_lanes|B"  # lanes of x or dx, and of y or dy: 1, or the floats of a word (see to_lanes)
 _POOL = "kernel:pair stride:pair padding:pair"
+_RESAMPLED = (
+    "x: 1 <= H <= 1073741824 and 1 <= W <= 1073741824: planes of 1 to 2^30 rows and columns",
+    "y: 1 <= M <= 1073741824 and 1 <= N <= 1073741824: planes of 1 to 2^30 rows and columns",
+    "mode: 0 <= mode < 6: 0 to 5",
+    "top: mode < 2 or 0 <= top <= M - H: 0 to {M - H}",
+    "left: mode < 2 or 0 <= left <= N - W: 0 to {N - W}",
+    "mode: mode != 2 or (top < H and M - H - top < H and left < W and N - W - left < W): "
+    "less room than ({H}, {W}) [shape]",
+    "mode: mode != 4 or (top <= H and M - H - top <= H and left <= W and N - W - left <= W): "
+    "at most ({H}, {W}) cells of room [shape]",
+    "mode: mode != 5 or (M == H and N == W): planes of ({H}, {W}) cells [shape]",
+)
 _NORM = "x[B,C,*] weight[C] bias[C]"
 _OUTPUT_GRAD = "dy[B,C,*] xhat[B,C,*] weight[C]"  # what reaches a normalisation from above
 _GRADS = "dx[B,C,*]!dy dweight[outs]! dbias[outs]!"
@@ -847,6 +862,34 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             c=InC("scaling=efl_scaling(B*C,H,W,scale) dy dx", sizes="planes height width scale_h scale_w"),
         ),
         Signature(
+            "resample_forward",
+            "x[B,C,H,W] mode:int top:int left:int y[B,C,M,N]!",
+            "y = x sampled anew in the way of this number in RESAMPLINGS",
+            rules=_RESAMPLED,
+            packs=True,
+            c=InC(
+                "resampling=efl_resampling(B*C,H,W,M,N,top,left,mode) x y",
+                sizes="planes height width; planes out_height out_width",
+            ),
+            contract=(
+                "mode 0: bilinear interpolation by half pixels; 1: bilinear interpolation with the corners of x and y "
+                "at one place; 2, 3, 4: x with its corner at (top, left), and around it the cells mirrored at the "
+                "edge, the nearest cell, or the cells of the other side; 5: the columns in reverse. EFL_BAD_ARGUMENT "
+                "for another mode, and for room that is negative. (torch.nn.functional.interpolate and pad)"
+            ),
+        ),
+        Signature(
+            "resample_backward",
+            "dy[B,C,M,N] mode:int top:int left:int dx[B,C,H,W]!",
+            "dx = for each cell the sum of dy over the cells that it is part of, by its weight in each",
+            rules=tuple(rule.replace("x:", "dx:", 1).replace("y:", "dy:", 1) for rule in _RESAMPLED),
+            packs=True,
+            c=InC(
+                "resampling=efl_resampling(B*C,H,W,M,N,top,left,mode) dy dx",
+                sizes="planes height width; planes out_height out_width",
+            ),
+        ),
+        Signature(
             "transpose",
             "x[B,R,C,*] y[B,C,R,*]!",
             "y[b, c, r] = x[b, r, c]",
@@ -901,6 +944,36 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "x[b, c, t] = y[S - T + t, b, c]",
             rules=("y: S >= T: at least the {T} steps of x [arrays]",),
             c=InC("y passed=S-T B C steps=T x", sizes="each passed steps; passed+steps batch channels"),
+        ),
+        Signature(
+            "rnn_forward",
+            "gates[T,B,H]+ weight[H,H] bias[H]? relu:flag states[S,B,H]!",
+            "states from states[0] = 0 on; gates, what the input gives them, become the states after each step",
+            rules=("states: S == T + 1: {T + 1} steps [arrays]",),
+            packs=True,
+            c=InC(
+                "shape=efl_recurrence(T,B,H) weight bias relu:int32 gates states",
+                sizes="each steps batch units; steps+1 batch units; units units",
+            ),
+            contract=(
+                "weight [units, units], bias [units] or NULL. gates [steps, batch, units]: what the input gives; on "
+                "return as states[1:]. states[t + 1] = tanh(gates[t] + weight states[t] + bias), or the rectifier of "
+                "the sum unless relu is 0; states [steps + 1, batch, units] are written from states[0] = 0 on."
+            ),
+        ),
+        Signature(
+            "rnn_backward",
+            "dy[T,B,H] gates[T,B,H]+ weight[H,H] relu:flag units<H",
+            "gates become the gradients of what the input gave them; 0 where units are not listed",
+            packs=True,
+            c=InC(
+                "shape=efl_recurrence(T,B,H) dy weight relu:int32 listed=units gates",
+                sizes="each steps batch units; steps+1 batch units; units units",
+            ),
+            contract=(
+                "dy [steps, batch, units] of states[1:]. gates, as the forward pass left them, become the gradients of "
+                "the sums. Of units that are not in `listed` they are 0, and no gradient passes through them."
+            ),
         ),
         Signature(
             "gru_forward",

@@ -18,6 +18,7 @@ from edgefl.models.graph.operations import (
     GELU,
     GRU,
     LSTM,
+    RNN,
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     Add,
@@ -26,6 +27,7 @@ from edgefl.models.graph.operations import (
     AvgPool2d,
     BatchNorm1d,
     BatchNorm2d,
+    BorderPad,
     Concat,
     Conv1d,
     Conv2d,
@@ -37,11 +39,13 @@ from edgefl.models.graph.operations import (
     Embedding,
     Flatten,
     FlattenPlaces,
+    Flip,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
     Hardswish,
     InputPart,
+    Interpolate,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -84,8 +88,9 @@ from edgefl.torch.computed_tensors import computed_tensors
 from edgefl.torch.expression_module import Expression, Reduction
 from edgefl.torch.frozen_parameters import freeze
 from edgefl.torch.layer_paths import layer_paths
-from edgefl.torch.module_attachment import attach
-from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
+from edgefl.torch.module_tree import attach
+from edgefl.torch.resampling_modules import resampling_layer
+from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceRNN, SequenceSelfAttention
 
 
 def to_torch(model: Model) -> GraphModule:
@@ -270,6 +275,8 @@ def _layer(op: Operation, source: Shape) -> nn.Module:
         return PositionwiseLayerNorm(list(op.normalized_shape), op.eps)
     if isinstance(op, Upsample) and len(source) == 2:
         return RepeatPositions(op.scale_factor[1])
+    if isinstance(op, Interpolate | BorderPad | Flip):
+        return resampling_layer(op, source)
     return _LAYERS[type(op)](op)
 
 
@@ -313,6 +320,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Reshape: lambda op: ReshapeFeatures(op.places),
     InputPart: lambda op: PackedInput(op.start, op.shape),
     Slice: lambda op: SlicePositions(op.start, op.length),
+    RNN: SequenceRNN.of,
     GRU: lambda op: SequenceGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     LSTM: lambda op: SequenceLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     SelfAttention: SequenceSelfAttention,

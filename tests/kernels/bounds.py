@@ -70,6 +70,10 @@ def _adaptive(source: Array, result: Array) -> int:
     return math.prod(max(n, m) // min(n, m) + 2 for n, m in axes)
 
 
+def _planes_of(array: Array) -> int:
+    return math.prod(array.shape[2:])
+
+
 # Operations linear in each argument: output name, and the number of terms of its sums.
 LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "gather_rows": ("out", lambda a: 1),
@@ -94,6 +98,8 @@ LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "scale_places": ("y", lambda a: 1),
     "place_dot": ("out", lambda a: a["a"].shape[1]),
     "upsample_backward": ("dx", lambda a: math.prod(a["scale"])),
+    "resample_forward": ("y", lambda a: 16),
+    "resample_backward": ("dx", lambda a: 16 + _planes_of(a["dy"]) // max(_planes_of(a["dx"]), 1)),
     "embedding_backward": ("dweight", lambda a: a["ids"].size),
     "dropout": ("y", lambda a: 1),
     "adaptive_avgpool_forward": ("y", lambda a: _adaptive(a["x"], a["y"])),
@@ -323,6 +329,14 @@ def _recurrence(before: Args, after: Args, names: tuple[str, ...]) -> Bounds:
     if "bias" in before:
         size += _largest(before["gates"], before["bias"])
     return {name: np.full(after[name].shape, 8 * growth(4 * units) * (1 + steps) * size) for name in names}
+
+
+def rnn_forward(before: Args, after: Args) -> Bounds:
+    return _recurrence(before, after, ("gates", "states"))
+
+
+def rnn_backward(before: Args, after: Args) -> Bounds:
+    return _recurrence(before, after, ("gates",))
 
 
 def gru_forward(before: Args, after: Args) -> Bounds:
@@ -565,6 +579,8 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "activation_backward": activation_backward,
     "prelu_forward": prelu_forward,
     "prelu_backward": prelu_backward,
+    "rnn_forward": rnn_forward,
+    "rnn_backward": rnn_backward,
     "gru_forward": gru_forward,
     "gru_backward": gru_backward,
     "lstm_forward": lstm_forward,

@@ -20,6 +20,7 @@ from edgefl.learning.losses import L1, BinaryCrossEntropy, CrossEntropy, Huber, 
 from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import INPUT, Graph, Node, Params
 from edgefl.models.graph.operations import (
+    RNN,
     Add,
     AddParameter,
     AnyDropout,
@@ -32,10 +33,12 @@ from edgefl.models.graph.operations import (
     Elementwise,
     Embedding,
     FlattenPlaces,
+    Flip,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
     InputPart,
+    Interpolate,
     LayerNorm,
     Linear,
     Mul,
@@ -179,6 +182,11 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return (x / 6 + 0.5).clamp(0, 1)  # torch's own multiplies by 1/6 in float32, going back
     if isinstance(op, Upsample):
         return F.interpolate(x, scale_factor=op.scale_factor[4 - x.dim() :], mode="nearest")
+    if isinstance(op, Interpolate):
+        mode, size = ("linear", op.size[1:]) if x.dim() == 3 else ("bilinear", op.size)
+        return F.interpolate(x, size, mode=mode, align_corners=op.align_corners)
+    if isinstance(op, Flip):
+        return x.flip(-1)
     if isinstance(op, BatchNorm):
         stats = params[node.full_name("running_mean")], params[node.full_name("running_var")]
         return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
@@ -216,6 +224,8 @@ def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | 
     weights = [params[node.full_name(name)] for name in op.parameters()]
     state = x.new_zeros(1, len(x), op.hidden_size)
     carried, run = ((state, state), torch.lstm) if lstm else (state, torch.gru)
+    if isinstance(op, RNN):
+        run = torch.rnn_relu if op.relu else torch.rnn_tanh
     settings, x = (op.bias, 1, 0.0, True, False, True), x.transpose(1, 2)
     if not at_neurons:
         return run(x, carried, weights, *settings)[0].transpose(1, 2)

@@ -23,6 +23,7 @@ from edgefl.learning.lowering import (
     layer_norm,
     parameter,
     recurrent,
+    resample,
     sparse,
     transposed,
 )
@@ -237,4 +238,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     AdaptiveAvgPool2d: _avgpool,
 }
 _TABLE |= activation.FORWARD | arrange.FORWARD | dropout.FORWARD | layer_norm.FORWARD | transposed.FORWARD
-_TABLE |= attention.FORWARD | parameter.FORWARD | recurrent.FORWARD | elementwise.FORWARD
+_TABLE |= attention.FORWARD | parameter.FORWARD | recurrent.FORWARD | elementwise.FORWARD | resample.FORWARD

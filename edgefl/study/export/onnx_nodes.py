@@ -24,6 +24,7 @@ from edgefl.models.graph.operations import (
     GELU,
     GRU,
     LSTM,
+    RNN,
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     Add,
@@ -33,6 +34,7 @@ from edgefl.models.graph.operations import (
     BatchNorm,
     BatchNorm1d,
     BatchNorm2d,
+    CircularPad2d,
     Concat,
     Conv1d,
     Conv2d,
@@ -44,11 +46,13 @@ from edgefl.models.graph.operations import (
     Embedding,
     Flatten,
     FlattenPlaces,
+    Flip,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
     Hardswish,
     InputPart,
+    Interpolate,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -61,8 +65,10 @@ from edgefl.models.graph.operations import (
     Permute,
     PReLU,
     Reduce,
+    ReflectionPad2d,
     ReLU,
     ReLU6,
+    ReplicationPad2d,
     Reshape,
     SelfAttention,
     Sigmoid,
@@ -75,7 +81,7 @@ from edgefl.models.graph.operations import (
     WithParameter,
     ZeroPad2d,
 )
-from edgefl.study.export import onnx_expressions, onnx_pools, onnx_sequences
+from edgefl.study.export import onnx_expressions, onnx_pools, onnx_resampling, onnx_sequences
 from edgefl.study.export.onnx_file import INT64, OPSET, Writer
 
 __all__ = ["NODES", "OPSET", "to_onnx"]
@@ -295,10 +301,12 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Add: lambda op, inputs, to: to.node("Add", *inputs),
     Mul: lambda op, inputs, to: to.node("Mul", *inputs),
     Concat: lambda op, inputs, to: to.node("Concat", *inputs, axis=1),
-    Upsample: _upsample,
-    ZeroPad2d: _pad,
-    GRU: onnx_sequences.recurrent,
-    LSTM: onnx_sequences.recurrent,
+    Upsample: onnx_resampling.upsample,
+    ZeroPad2d: onnx_resampling.zero_pad,
+    Interpolate: onnx_resampling.interpolate,
+    **dict.fromkeys((ReflectionPad2d, ReplicationPad2d, CircularPad2d), onnx_resampling.border_pad),
+    Flip: onnx_resampling.flip,
+    **dict.fromkeys((RNN, GRU, LSTM), onnx_sequences.recurrent),
     SelfAttention: onnx_sequences.attention,
     **dict.fromkeys((Dropout, Dropout1d, Dropout2d, StochasticDepth), _identity),
 }

@@ -58,7 +58,15 @@ from edgefl.models.graph.operations.pool import (
     Pool1d,
 )
 from edgefl.models.graph.operations.product import Conv1d, Conv2d, ConvTranspose2d, Linear
-from edgefl.models.graph.operations.sequence import GRU, LSTM, Recurrent, SelfAttention
+from edgefl.models.graph.operations.resample import (
+    BorderPad,
+    CircularPad2d,
+    Flip,
+    Interpolate,
+    ReflectionPad2d,
+    ReplicationPad2d,
+)
+from edgefl.models.graph.operations.sequence import GRU, LSTM, RNN, Recurrent, SelfAttention
 
 OPERATIONS: dict[str, type[Operation]] = {
     op.__name__: op
@@ -96,11 +104,17 @@ OPERATIONS: dict[str, type[Operation]] = {
         Concat,
         ZeroPad2d,
         Upsample,
+        Interpolate,
+        ReflectionPad2d,
+        ReplicationPad2d,
+        CircularPad2d,
+        Flip,
         Reshape,
         Permute,
         FlattenPlaces,
         InputPart,
         Slice,
+        RNN,
         GRU,
         LSTM,
         SelfAttention,
@@ -127,6 +141,7 @@ __all__ = [
     "LARGEST_SETTING",
     "LSTM",
     "OPERATIONS",
+    "RNN",
     "VIEWS",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
@@ -138,6 +153,8 @@ __all__ = [
     "BatchNorm",
     "BatchNorm1d",
     "BatchNorm2d",
+    "BorderPad",
+    "CircularPad2d",
     "Concat",
     "Conv1d",
     "Conv2d",
@@ -150,11 +167,13 @@ __all__ = [
     "EmbeddingOfRow",
     "Flatten",
     "FlattenPlaces",
+    "Flip",
     "GlobalAvgPool",
     "GroupNorm",
     "Hardsigmoid",
     "Hardswish",
     "InputPart",
+    "Interpolate",
     "Kind",
     "LayerNorm",
     "LeakyReLU",
@@ -175,6 +194,8 @@ __all__ = [
     "Rectifier",
     "Recurrent",
     "Reduce",
+    "ReflectionPad2d",
+    "ReplicationPad2d",
     "Reshape",
     "SelfAttention",
     "Shape",

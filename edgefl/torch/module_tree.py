@@ -1,4 +1,4 @@
-"""The attachment of layers, parameters and buffers to a module under dotted names."""
+"""Placing layers and parameters in the tree of a torch module by their dotted names."""
 
 from __future__ import annotations
 
