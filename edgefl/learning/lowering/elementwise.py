@@ -126,6 +126,8 @@ def _reduce(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     assert isinstance(op, Reduce)
     scale = 1 / math.prod(x.shape[axis] for axis in _axes(op)) if op.kind == "mean" else 1.0
     y = reduced(recorder, x, _axes(op), KINDS[op.kind], scale)
+    if op.kind in ("max", "min"):
+        recorder.extras[node.name, "extremes"] = y  # the backward pass looks for equal values
     if y.buffer != x.buffer:
         return y
     y = recorder.result(node)  # axes of extent 1, along which nothing is reduced
@@ -139,7 +141,7 @@ def _reduce_backward(recorder: Recorder, output_grads: ActivationGradients, node
     if KINDS[op.kind] == SUM:
         output_grads.give(node.inputs[0], _of_sum(recorder, op, x, dy))
         return {}
-    largest = expanded(recorder, recorder.values[node.name], x.shape)
+    largest = expanded(recorder, recorder.extras[node.name, "extremes"], x.shape)
     ties = recorder.like(x)
     _call(recorder, TIES, [x, largest], ties)
     count = expanded(recorder, reduced(recorder, ties, _axes(op)), x.shape)
