@@ -71,14 +71,12 @@ def _batch_norm(
     lift: Lifting, input: fx.Node, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float,
     eps: float, cudnn: bool = False,
 ) -> Any:  # fmt: skip
-    if mean is None or variance is None:
-        raise GraphError("no running statistics; expected track_running_stats=True")
-    features = mean.meta["val"].shape[0]
+    features, tracks = int(input.meta["val"].shape[1]), mean is not None and variance is not None
     kind = nn.BatchNorm2d if input.meta["val"].dim() == 4 else nn.BatchNorm1d
-    module = kind(features, eps, momentum, **BARE)
+    module = kind(features, eps, momentum, True, tracks, **BARE)
     affine = _affine(weight, bias, (features,))
     parts = {"weight": affine[0], "bias": affine[1], "running_mean": mean, "running_var": variance}
-    if not training:
+    if not training and tracks:
         lift.kept |= {lift.parameter_name(mean), lift.parameter_name(variance)}
     return lift.layer(module, parts, lift.lifted(input))
 
@@ -100,6 +98,15 @@ def _group_norm(
     weight, bias = _affine(weight, bias, (channels,))
     module = nn.GroupNorm(groups, channels, eps, **BARE)
     return lift.layer(module, {"weight": weight, "bias": bias}, lift.lifted(input))
+
+
+def _instance_norm(
+    lift: Lifting, input: fx.Node, weight: Any, bias: Any, mean: Any, variance: Any, use_input_stats: bool,
+    momentum: float, eps: float, cudnn: bool = False,
+) -> Any:  # fmt: skip
+    if mean is not None or variance is not None or not use_input_stats:
+        raise GraphError("running statistics of an instance norm; expected track_running_stats=False")
+    return _group_norm(lift, input, int(input.meta["val"].shape[1]), weight, bias, eps)
 
 
 def _affine(weight: Any, bias: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
@@ -134,6 +141,7 @@ ATEN_LAYERS: dict[str, Entry] = {
     "batch_norm": _batch_norm,
     "layer_norm": _layer_norm,
     "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
     "prelu": _prelu,
     "embedding": _embedding,
 }

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from edgefl.models.graph import Graph
 from edgefl.models.graph.computed_parameters import (
+    ExchangedAxes,
     MatrixProduct,
     ParameterOperation,
     ParameterProduct,
@@ -44,6 +45,7 @@ _TABLE: Mapping[type[ParameterOperation], Callable[..., Any]] = {
     ParameterProduct: lambda op, a, b: a * b,
     ScaledParameter: lambda op, a: a * op.factor,
     TransposedMatrix: lambda op, a: a.t(),
+    ExchangedAxes: lambda op, a: a.transpose(1, 2),
     ReshapedParameter: lambda op, a: a.reshape(op.shape),
     ParameterRows: lambda op, a: a[op.start : op.start + op.length],
     StackedParameters: lambda op, *parts: torch.cat(parts),

@@ -21,6 +21,7 @@ from edgefl.learning.lowering.schedule import Param, Tensor
 from edgefl.models.graph import Node
 from edgefl.models.graph.computed_parameters import (
     ComputedParameter,
+    ExchangedAxes,
     MatrixProduct,
     ParameterOperation,
     ParameterProduct,
@@ -207,6 +208,19 @@ def _turned(recorder: Recorder, x: Value, rows: int, cols: int) -> Tensor:
     return y
 
 
+def _exchange(recorder: Recorder, op: ExchangedAxes, sources: Values) -> Tensor:
+    y = recorder.new(op.result)
+    recorder.call("transpose", sources[0].view(*op.sources[0]), y)
+    return y
+
+
+def _exchange_backward(
+    recorder: Recorder, op: ExchangedAxes, sources: Values, dw: Tensor, trained: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    back = ExchangedAxes(op.outer, op.second, op.first, op.inner)
+    return (_exchange(recorder, back, [dw]),)
+
+
 def _reshape(recorder: Recorder, op: ReshapedParameter, sources: Values) -> Value:
     return sources[0].view(*op.result)
 
@@ -255,6 +269,7 @@ _FORWARD: dict[type[ParameterOperation], Callable[[Recorder, Any, Values], Value
     ParameterProduct: _times,
     ScaledParameter: _scale,
     TransposedMatrix: _transpose,
+    ExchangedAxes: _exchange,
     ReshapedParameter: _reshape,
     ParameterRows: _rows,
     StackedParameters: _stack,
@@ -269,6 +284,7 @@ _BACKWARD: dict[
     ParameterProduct: _times_backward,
     ScaledParameter: _scale_backward,
     TransposedMatrix: _transpose_backward,
+    ExchangedAxes: _exchange_backward,
     ReshapedParameter: _reshape_backward,
     ParameterRows: _rows_backward,
     StackedParameters: _stack_backward,

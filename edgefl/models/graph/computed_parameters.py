@@ -152,6 +152,27 @@ class TransposedMatrix(ParameterOperation):
 
 
 @dataclass(frozen=True)
+class ExchangedAxes(ParameterOperation):
+    """The values of a source [outer, first, second, inner] as [outer, second, first, inner]."""
+
+    outer: int
+    first: int
+    second: int
+    inner: int
+
+    @property
+    def sources(self) -> tuple[Shape, ...]:
+        return ((self.outer, self.first, self.second, self.inner),)
+
+    @property
+    def result(self) -> Shape:
+        return self.outer, self.second, self.first, self.inner
+
+    def value(self, *sources: Array) -> Array:
+        return np.ascontiguousarray(sources[0].swapaxes(1, 2))
+
+
+@dataclass(frozen=True)
 class ReshapedParameter(ParameterOperation):
     """The values of the source in the same order with another shape."""
 
@@ -250,6 +271,7 @@ PARAMETER_OPERATIONS: dict[str, type[ParameterOperation]] = {
         ParameterProduct,
         ScaledParameter,
         TransposedMatrix,
+        ExchangedAxes,
         ReshapedParameter,
         ParameterRows,
         StackedParameters,
