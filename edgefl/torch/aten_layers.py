@@ -12,6 +12,7 @@ from torch import fx, nn
 
 from edgefl.errors import GraphError
 from edgefl.torch.aten_lifting import Entry, Lifting
+from edgefl.torch.code_lines import packet
 
 BARE: dict[str, Any] = {"device": "meta"}
 
@@ -131,6 +132,30 @@ def _embedding(
     raise GraphError(f"rows of a table of {rows} at constant ids; expected a parameter of the rows that are used")
 
 
+def _embedding_bag(
+    lift: Lifting, weight: fx.Node, indices: fx.Node, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None,
+) -> Any:  # fmt: skip
+    """Return the sum, the mean or the maximum of the rows that the ids [batch, bag] name, for each example."""
+    ids = indices.args[0] if packet(indices) in ("reshape", "view", "flatten") else None
+    if not isinstance(ids, fx.Node) or not lift.is_value(ids) or ids.meta["val"].dim() != 2:
+        raise GraphError("an EmbeddingBag with offsets; expected ids [batch, bag], and no offsets")
+    if per_sample_weights is not None or padding_idx not in (None, -1):
+        raise GraphError("an EmbeddingBag with weights of ids or a padding_idx; expected neither of them")
+    count, rows = int(ids.meta["val"].shape[1]), _embedding(lift, weight, ids, -1, scale_grad_by_freq, sparse)
+    if count == 1:
+        found = lift.call(torch.select, rows, 1, 0)
+    elif mode == BAG_OF_MAXIMA:
+        found = lift.call(torch.amax, rows, 1)
+    else:
+        found = lift.call(torch.mean, rows, 1)
+        found = found if mode else lift.call(torch.mul, found, lift.constant(torch.tensor(float(count))))
+    lift.several[lift.node] = (found,)
+    return found
+
+
+BAG_OF_MAXIMA = 2  # torch's number of the mode
+
 ATEN_LAYERS: dict[str, Entry] = {
     "linear": _linear,
     "matmul": _product,
@@ -144,5 +169,6 @@ ATEN_LAYERS: dict[str, Entry] = {
     "instance_norm": _instance_norm,
     "prelu": _prelu,
     "embedding": _embedding,
+    "embedding_bag": _embedding_bag,
 }
 """The layers for ATen operations, by the name of the operation without its overload."""

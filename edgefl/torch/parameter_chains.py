@@ -78,7 +78,7 @@ def _permute(steps: Steps, node: fx.Node) -> str:
 def _transpose(steps: Steps, node: fx.Node) -> str:
     name = _first(steps, node)
     axes = list(range(len(steps.shape_of(name))))
-    one, other = (int(dim) % len(axes) for dim in node.args[1:3])  # type: ignore[call-overload]
+    one, other = (int(dim) % len(axes) for dim in node.args[1:3])
     axes[one], axes[other] = axes[other], axes[one]
     return permuted(steps, name, tuple(axes))
 
