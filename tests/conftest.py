@@ -9,6 +9,7 @@ that package. Where `backend` is cuda, the backend is loaded on a stand-in for i
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from edgefl.cli import working
+from tests.halves import import_backwards
 from tests.kernels.cuda import standin
 from tests.selection import groups_without_tests, is_in_share, nightly_groups, order
 
@@ -42,6 +44,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keeps pytest-xdist from its own order, which puts files with few tests, and so the longest tests, at the end."""
     config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Keeps the cyclic collector from the thousands of tests: it would walk them all again and again, for seconds."""
+    gc.disable()
+    try:
+        import_backwards(session.config)
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ exist.
 from __future__ import annotations
 
 import argparse
+import gc
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,8 @@ def test_the_longest_files_come_first_in_their_order() -> None:
     assert [name for name in FIRST if not (root / name).is_file()] == []
     ids = ["tests/z.py::test_a", *(f"{name}::test_a[1]" for name in reversed(FIRST)), "tests/a.py::test_b"]
     assert sorted(ids, key=order) == [*(f"{name}::test_a[1]" for name in FIRST), ids[0], ids[-1]]
+
+
+def test_the_cyclic_collector_runs_again_when_tests_do_and_leaves_what_was_collected() -> None:
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 10_000  # objects, of pytest and this package alone

@@ -701,6 +701,45 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             cuda="a b out count channels inner",
         ),
         Signature(
+            "evaluate",
+            "a[*] b[*]? c[*]? d[*]? e[*]? program:int32[K,4] constants:float64[M] y[*]!a,b,c,d,e",
+            "y = the expression of the inputs that `program` writes down, value by value",
+            rules=("program_steps",),
+            c=InC(
+                "a b c d e inner program steps=K constants count=M y",
+                sizes="inner; each steps count",
+                checks=("program_steps(program, steps, count, {a, b, c, d, e})",),
+            ),
+            contract=(
+                "y[i] = the value of the last step. Values 0 to 4 are a[i] to e[i], and value 5 + k is the result of "
+                "step k: [operation, first, second, third] in numbers of earlier values. Operations, by their number: "
+                "0 constants[first], 1 sum, 2 difference, 3 product, 4 quotient, 5 larger, 6 smaller, 7 power, 8 "
+                "whether first < second, 9 whether first <= second, 10 whether they are equal (1 or 0), 11 second "
+                "where first is not 0 and else third, 12 exp, 13 log, 14 sqrt, 15 sin, 16 cos, 17 magnitude. NaN stays "
+                "in 5 and 6. 1 to 59 steps. EFL_BAD_ARGUMENT for another step, or for an input that is NULL. y may "
+                "alias inputs."
+            ),
+        ),
+        Signature(
+            "expand",
+            "x[R,L] y[R,C,L]!",
+            "y[r, c] = x[r], each row C times",
+            c=InC("x rows=R copies=C length=L y"),
+            cuda="x y count batch channels",
+        ),
+        Signature(
+            "reduce",
+            "x[R,C,L] kind:int scale:real y[R,L]!",
+            "y[r] = the sum over c of x[r, c] times scale, or the largest or the smallest x[r, c]",
+            rules=("kind: 0 <= kind < 3: 0 to 2", "x: C >= 1: at least one value to reduce [arrays]"),
+            c=InC("x rows=R values=C length=L kind:int32 scale y"),
+            contract=(
+                "y[r, l] = over c the sum of x[r, c, l] times scale (kind 0), the largest (1) or the smallest (2); NaN "
+                "is larger and smaller than all others."
+            ),
+            cuda="x y count channels inner kind scale",
+        ),
+        Signature(
             "fill_zero",
             "x:any[*]!",
             "x = 0",
@@ -1095,6 +1134,24 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             ),
         ),
         Signature(
+            "place_cross_entropy",
+            "logits[B,K,*] labels:int32[N,*] index[B]<N weight[K]? smoothing:real ignored:int dlogits[B,K,*]?!logits "
+            "loss:float64[1]+ correct:int64[1]+",
+            "cross_entropy of every place, with labels[index[b]]; a place counts if its label is a class, not ignored",
+            rules=("smoothing: 0 <= smoothing <= 1: 0 to 1",),
+            c=InC(
+                "logits labels rows=N ids=index weight B classes=K places=inner smoothing ignored dlogits loss correct",
+                sizes="batch classes places; rows places",
+            ),
+            contract=(
+                "cross_entropy of every place of logits [batch, classes, places]. The labels of example b are labels["
+                "ids[b], :], of [rows, places]. A place counts unless its label is outside [0, classes) or is "
+                "`ignored`. *loss += sum over the places that count; the mean divides by the sum of their labels' "
+                "weights. dlogits, if not NULL: the gradient of the mean, 0 at places that do not count; may alias "
+                "logits. (torch.nn.functional.cross_entropy with ignore_index)"
+            ),
+        ),
+        Signature(
             "binary_cross_entropy",
             "logits[B,K] targets[B,K] pos_weight[K]? dlogits[B,K]?!logits loss:float64[1]+ correct:int64[1]+",
             "loss += of each row its mean cross-entropy of K decisions; correct += right ones at logit 0",
@@ -1116,6 +1173,13 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
                 "An example's loss is the mean of (y - t)^2 over its outputs, *loss += their sum; dy, if not NULL: the"
                 " gradient of the mean over all [batch, outputs]; may alias y."
             ),
+        ),
+        Signature(
+            "absolute_error",
+            "y[B,K] targets[B,K] dy[B,K]?!y loss:float64[1]+",
+            "loss += of each row its mean absolute error; dy = the gradient of their mean, 0 where y is its target",
+            c=InC("y targets B outputs=K dy loss", empty="K"),
+            contract="squared_error with |y - t| in place of its square. (torch.nn.L1Loss)",
         ),
         Signature(
             "huber",

@@ -87,7 +87,7 @@ def _layer_norm(
     cudnn: bool = False,
 ) -> Any:  # fmt: skip
     weight, bias = _affine(weight, bias, tuple(shape))
-    module = nn.LayerNorm(tuple(shape), eps, **BARE)
+    module = nn.LayerNorm(list(shape), eps, **BARE)
     return lift.layer(module, {"weight": weight, "bias": bias}, lift.lifted(input))
 
 

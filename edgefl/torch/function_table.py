@@ -39,6 +39,7 @@ from edgefl.models.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.torch.aten_random import stochastic_depth
+from edgefl.torch.expression_calls import elementwise, expression_step
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.traced_call import (
     BORDER_PADS,
@@ -163,6 +164,7 @@ def _identity(input: Traced) -> Step:
 
 
 FUNCTIONS: dict[Any, Callable[..., Step]] = {
+    elementwise: expression_step,
     functional.relu: _relu,
     torch.relu: _relu,
     functional.relu_: _relu_in_place,

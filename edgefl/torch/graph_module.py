@@ -35,6 +35,7 @@ from edgefl.models.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    Elementwise,
     Embedding,
     Flatten,
     FlattenPlaces,
@@ -55,6 +56,7 @@ from edgefl.models.graph.operations import (
     Operation,
     Permute,
     PReLU,
+    Reduce,
     ReLU,
     ReLU6,
     Reshape,
@@ -83,6 +85,7 @@ from edgefl.torch.channels_last import (
     SlicePositions,
 )
 from edgefl.torch.computed_tensors import computed_tensors
+from edgefl.torch.expression_module import Expression, Reduction
 from edgefl.torch.frozen_parameters import freeze
 from edgefl.torch.layer_paths import layer_paths
 from edgefl.torch.module_tree import attach
@@ -269,7 +272,7 @@ def _layer(op: Operation, source: Shape) -> nn.Module:
     if isinstance(op, Linear) and len(source) > 1:
         return PositionwiseLinear(op.in_features, op.out_features, op.bias)
     if isinstance(op, LayerNorm) and len(source) > len(op.normalized_shape):
-        return PositionwiseLayerNorm(op.normalized_shape, op.eps)
+        return PositionwiseLayerNorm(list(op.normalized_shape), op.eps)
     if isinstance(op, Upsample) and len(source) == 2:
         return RepeatPositions(op.scale_factor[1])
     if isinstance(op, Interpolate | BorderPad | Flip):
@@ -322,4 +325,6 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     LSTM: lambda op: SequenceLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     SelfAttention: SequenceSelfAttention,
     Add: lambda op: Sum(),
+    Elementwise: Expression,
+    Reduce: Reduction,
 }

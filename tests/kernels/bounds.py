@@ -431,6 +431,22 @@ def cross_entropy(before: Args, after: Args) -> Bounds:
     return found
 
 
+def place_cross_entropy(before: Args, after: Args) -> Bounds:
+    """Bound as cross_entropy of the places that count."""
+    logits = np.moveaxis(before["logits"], 1, 2)
+    labels = before["labels"][before["index"]]
+    counts = (labels >= 0) & (labels < logits.shape[2]) & (labels != before["ignored"])
+    if not counts.any():
+        return {}
+    rows = {"logits": logits[counts], "labels": labels[counts], "dlogits": before["dlogits"]}
+    found = cross_entropy({**before, **rows}, after)
+    if before["dlogits"] is not None:
+        whole = np.zeros(logits.shape)
+        whole[counts] = found["dlogits"]
+        found["dlogits"] = np.moveaxis(whole, 2, 1)
+    return found
+
+
 def binary_cross_entropy(before: Args, after: Args) -> Bounds:
     """The exponential and the logarithm have a few roundings. Only terms of the result's size cancel."""
     x, t = np.abs(before["logits"]), np.abs(before["targets"])
@@ -450,6 +466,16 @@ def squared_error(before: Args, after: Args) -> Bounds:
     found = {"loss": np.array([growth(size.shape[1]) * float(np.square(size).sum()) / size.shape[1]])}
     if before["dy"] is not None:
         found["dy"] = 4 * EPS * 2 * size / size.size
+    return found
+
+
+def absolute_error(before: Args, after: Args) -> Bounds:
+    size = np.abs(before["y"]) + np.abs(before["targets"])
+    if not size.size:
+        return {}
+    found = {"loss": np.array([growth(size.shape[1]) * float(size.sum()) / size.shape[1]])}
+    if before["dy"] is not None:
+        found["dy"] = 4 * EPS * np.ones(size.shape) / size.size
     return found
 
 
@@ -520,7 +546,21 @@ def clip_scale(before: Args, after: Args) -> Bounds:
     return {"scale": growth(1) * after["scale"]}
 
 
+def evaluate(before: Args, after: Args) -> Bounds:
+    """A few roundings of the result and of terms that may cancel each other."""
+    terms = sum(np.abs(before[name]) for name in "abcde" if before[name] is not None)
+    return {"y": 16 * EPS * (np.abs(after["y"]) + terms)}
+
+
+def reduce(before: Args, after: Args) -> Bounds:
+    if before["kind"]:
+        return {}
+    return {"y": growth(before["x"].shape[1]) * before["scale"] * np.abs(before["x"]).sum(axis=1)}
+
+
 OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
+    "evaluate": evaluate,
+    "reduce": reduce,
     "batchnorm_forward": batchnorm_forward,
     "batchnorm_eval": batchnorm_eval,
     "batchnorm_backward": batchnorm_backward,
@@ -549,6 +589,8 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "attention_backward": attention_backward,
     "softmax_xent": softmax_xent,
     "cross_entropy": cross_entropy,
+    "place_cross_entropy": place_cross_entropy,
+    "absolute_error": absolute_error,
     "binary_cross_entropy": binary_cross_entropy,
     "squared_error": squared_error,
     "huber": huber,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -99,17 +100,34 @@ def copied(args: Args) -> Args:
     return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in args.items()}
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The arguments of a case, what the float64 reference makes of them, and the error that is allowed."""
+
+    args: Args
+    wanted: Args
+    allowed: Bounds
+
+    @classmethod
+    def of(cls, case: Case, bounds: Callable[..., Bounds] = bounds) -> Answer:
+        args = case.args()
+        wanted = run(reference, case.op, as_float64(args))
+        return cls(args, wanted, bounds(case.op, as_float64(args), wanted))
+
+
 def check_case(module: ModuleType, case: Case, bounds: Callable[..., Bounds] = bounds) -> None:
     """Compare one call with the float64 reference, and everything it may not touch with what was there."""
-    args = case.args()
-    before, wanted = as_float64(args), run(reference, case.op, as_float64(args))
-    allowed = bounds(case.op, before, wanted)
-    guarded = Guarded(args)
+    check_answer(module, case, Answer.of(case, bounds))
+
+
+def check_answer(module: ModuleType, case: Case, answer: Answer) -> None:
+    """Compare one call with an answer that may be asked of several backends."""
+    guarded = Guarded(answer.args)
     found = run(module, case.op, guarded.args)
     guarded.check()
-    for name, value in wanted.items():
+    for name, value in answer.wanted.items():
         if isinstance(value, np.ndarray):
-            compare(name, found[name], value, args[name], allowed.get(name))
+            compare(name, found[name], value, answer.args[name], answer.allowed.get(name))
 
 
 def compare(name: str, found: Array, wanted: Array, initial: Array, allowed: Array | None) -> None:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 
 from edgefl.kernels.table import TABLE
 
-from .calls import check_case, each, is_emulated
-from .cases import adversarial, by_operation
+from .calls import Answer, check_answer, each, is_emulated
+from .cases import Case, adversarial, by_operation
 
 
-@pytest.mark.parametrize("op", TABLE)
-def test_operation_matches_reference(backend: ModuleType, op: str) -> None:
+@pytest.fixture(scope="module")
+def answer(op: str) -> Callable[[Case], Answer]:
+    """Computes each answer once for all backends: an operation's tests follow each other."""
+    return functools.cache(Answer.of)
+
+
+@pytest.mark.parametrize("op", TABLE, scope="module")
+def test_operation_matches_reference(backend: ModuleType, op: str, answer: Callable[[Case], Answer]) -> None:
     cases = adversarial(op)
     if is_emulated(backend) and "conv2d" in op:
         cases = cases[:: 1 if os.environ.get("EDGEFL_CUDA_CASES") == "all" else 5]  # some seconds each hundred
-    each((case, lambda case=case: check_case(backend, case)) for case in cases)
+    each((case, lambda case=case: check_answer(backend, case, answer(case))) for case in cases)
 
 
 def test_arguments_of_the_cases_are_in_the_order_of_the_table() -> None:

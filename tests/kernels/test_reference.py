@@ -630,6 +630,30 @@ def test_cross_entropy(case: Case) -> None:
         close(after["dlogits"], logits.grad)
 
 
+@of("place_cross_entropy")
+def test_place_cross_entropy(case: Case) -> None:
+    before, after = solved(case)
+    logits, labels = tensor(before["logits"], grad=True), tensor(before["labels"][before["index"]]).long()
+    labels[labels < 0] = before["ignored"]
+    settings = {"label_smoothing": before["smoothing"], "ignore_index": before["ignored"]}
+    settings["weight"] = tensor(before["weight"])
+    mean = F.cross_entropy(logits, labels, **settings)
+    counts = labels != before["ignored"]
+    total = F.cross_entropy(logits, labels, reduction="sum", **settings)
+    close(after["loss"] - before["loss"], [float(total.detach())])
+    assert after["correct"] - before["correct"] == int(((logits.argmax(dim=1) == labels) & counts).sum())
+    if before["dlogits"] is not None:
+        (mean if counts.any() else logits.sum() * 0).backward()
+        close(after["dlogits"], logits.grad)
+
+
+@of("absolute_error")
+def test_absolute_error(case: Case) -> None:
+    before, after = solved(case)
+    y = tensor(before["y"], grad=True)
+    of_targets(F.l1_loss(y, tensor(before["targets"])), y, before, after, "dy")
+
+
 @of("binary_cross_entropy")
 def test_binary_cross_entropy(case: Case) -> None:
     before, after = solved(case)

@@ -28,6 +28,7 @@ from edgefl.models.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Elementwise,
     Embedding,
     Flatten,
     FlattenPlaces,
@@ -47,6 +48,7 @@ from edgefl.models.graph.operations import (
     Operation,
     Permute,
     PReLU,
+    Reduce,
     ReflectionPad2d,
     ReLU,
     ReLU6,
@@ -268,6 +270,29 @@ def _maps() -> Graph:
     return Graph((2, 5, 5), nodes)
 
 
+def _expressions() -> Graph:
+    """Expressions of planes and of features, broadcast over channels, places and rows; reductions of every kind."""
+    nodes = (
+        Node("stem", Conv2d(2, 6, (3, 3), padding=(1, 1)), (INPUT,)),
+        Node("other", Conv2d(2, 6, (3, 3), padding=(1, 1)), (INPUT,)),
+        Node("mean", Reduce("mean", (0,)), ("stem",)),
+        Node("spread", Elementwise("(a - b) * (a - b)"), ("stem", "mean")),
+        Node("energy", Reduce("mean", (0,)), ("spread",)),
+        Node("normal", Elementwise("(a - b) / sqrt(c + 0.1)"), ("stem", "mean", "energy")),
+        Node("top", Reduce("max", (1, 2)), ("other",)),
+        Node("rows", Reduce("sum", (2,)), ("other",)),
+        Node("mixed", Elementwise("where(a > b, a * b, c) + exp(minimum(a, 1.5)) / 4"), ("normal", "rows", "top")),
+        Node("conv", Conv2d(6, 4, (1, 1)), ("mixed",)),
+        Node("flatten", Flatten(), ("conv",)),
+        Node("fc1", Linear(100, 7), ("flatten",)),
+        Node("fc2", Linear(100, 7), ("flatten",)),
+        Node("least", Reduce("min", (0,)), ("fc2",)),
+        Node("gate", Elementwise("log(1 + abs(a)) * cos(b) - sin(a * c)"), ("fc1", "fc2", "least")),
+        Node("out", Linear(7, CLASSES), ("gate",)),
+    )
+    return Graph((2, 5, 5), nodes)
+
+
 def _skips() -> Graph:
     """Down and up again, with results side by side: of the input, of two layers, and of such results again."""
     nodes = (
@@ -468,6 +493,7 @@ GRAPHS: dict[str, Graph] = {
     "norm_first": _norm_first(),
     "leaky": _leaky(),
     "maps": _maps(),
+    "expressions": _expressions(),
 }
 
 

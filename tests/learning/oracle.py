@@ -16,7 +16,7 @@ from edgefl.kernels.reference.dropout import words
 from edgefl.learning import SGD, AdamW, Samples
 from edgefl.learning.batches import Keyed
 from edgefl.learning.fit_options import Pull
-from edgefl.learning.losses import BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from edgefl.learning.losses import L1, BinaryCrossEntropy, CrossEntropy, Huber, Loss
 from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import INPUT, Graph, Node, Params
 from edgefl.models.graph.operations import (
@@ -30,6 +30,7 @@ from edgefl.models.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Dropout,
+    Elementwise,
     Embedding,
     FlattenPlaces,
     Flip,
@@ -44,6 +45,7 @@ from edgefl.models.graph.operations import (
     Permute,
     PReLU,
     Recurrent,
+    Reduce,
     Reshape,
     SelfAttention,
     Slice,
@@ -92,7 +94,8 @@ def logits(
         if at_neurons and isinstance(node.op, Conv1d | Conv2d | ConvTranspose2d | Linear):
             y = at_neurons(node, y)
         values[node.name] = y
-    return values[graph.nodes[-1].name].flatten(1)
+    found = values[graph.nodes[-1].name]
+    return found.flatten(1) if math.prod(found.shape[2:]) == 1 else found
 
 
 def _with_computed(graph: Graph, params: Tensors) -> Tensors:
@@ -169,6 +172,11 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return F.prelu(x, weight)
     if isinstance(op, Mul):
         return x * inputs[1]
+    if isinstance(op, Elementwise):
+        return _expression(op.expression, inputs)
+    if isinstance(op, Reduce):
+        run = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin}[op.kind]
+        return run(x, [axis + 1 for axis in op.axes], keepdim=True)
     if isinstance(op, Concat):
         return torch.cat(inputs, 1)
     if isinstance(op, Hardsigmoid):
@@ -194,6 +202,21 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     return getattr(torch.nn, op.title)(**asdict(op))(
         x
     )  # what an operation means is what torch's class of its name does
+
+
+def _expression(text: str, inputs: list[torch.Tensor]) -> torch.Tensor:
+    """Run the text as Python with torch's functions."""
+
+    def of_tensors(function: Callable) -> Callable:
+        return lambda *parts: function(*(torch.as_tensor(part, dtype=inputs[0].dtype) for part in parts))
+
+    names = ("exp", "log", "sqrt", "sin", "cos", "abs", "minimum", "maximum")
+    functions = {name: of_tensors(getattr(torch, name)) for name in names}
+    functions["where"] = lambda test, *parts: torch.where(
+        test, *(torch.as_tensor(each, dtype=inputs[0].dtype) for each in parts)
+    )
+    found = eval(text, {"__builtins__": {}}, {**functions, **dict(zip("abcd", inputs, strict=False))})
+    return found.to(inputs[0].dtype)
 
 
 def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
@@ -308,10 +331,17 @@ def loss_of(loss: Loss, outputs: torch.Tensor, y: np.ndarray) -> torch.Tensor:
 
     if isinstance(loss, CrossEntropy):
         labels = torch.tensor(y, dtype=torch.int64)
-        return F.cross_entropy(outputs, labels, weights(loss.weight), label_smoothing=loss.label_smoothing)
+        labels = labels.flatten() if outputs.dim() == 2 else labels
+        settings = {"label_smoothing": loss.label_smoothing, "ignore_index": loss.ignore_index}
+        first = outputs if loss.class_axis == 1 else outputs.movedim(-1, 1)
+        return F.cross_entropy(first, labels, weights(loss.weight), **settings)
     targets = torch.tensor(y, dtype=outputs.dtype)
     if isinstance(loss, BinaryCrossEntropy):
-        return F.binary_cross_entropy_with_logits(outputs, targets, pos_weight=weights(loss.pos_weight))
+        given = weights(loss.pos_weight)
+        by_channel = None if given is None else given.reshape(-1, *(1,) * (outputs.dim() - 2))
+        return F.binary_cross_entropy_with_logits(outputs, targets, pos_weight=by_channel)
+    if isinstance(loss, L1):
+        return F.l1_loss(outputs, targets)
     return F.huber_loss(outputs, targets, delta=loss.delta) if isinstance(loss, Huber) else F.mse_loss(outputs, targets)
 
 

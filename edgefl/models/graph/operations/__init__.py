@@ -36,6 +36,7 @@ from edgefl.models.graph.operations.arrange import (
 )
 from edgefl.models.graph.operations.base import LARGEST_SETTING, Kind, Operation, Pair, ParamInfo, Shape
 from edgefl.models.graph.operations.dropout import AnyDropout, Dropout, Dropout1d, Dropout2d, StochasticDepth
+from edgefl.models.graph.operations.elementwise import Elementwise, Reduce
 from edgefl.models.graph.operations.norm import BatchNorm, BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
 from edgefl.models.graph.operations.packed import InputPart
 from edgefl.models.graph.operations.parameter import (
@@ -124,6 +125,8 @@ OPERATIONS: dict[str, type[Operation]] = {
         Embedding,
         AddParameter,
         MulParameter,
+        Elementwise,
+        Reduce,
     )
 }
 """The classes of all operations, by their name in a graph's JSON."""
@@ -159,6 +162,7 @@ __all__ = [
     "Dropout",
     "Dropout1d",
     "Dropout2d",
+    "Elementwise",
     "Embedding",
     "EmbeddingOfRow",
     "Flatten",
@@ -189,6 +193,7 @@ __all__ = [
     "ReLU6",
     "Rectifier",
     "Recurrent",
+    "Reduce",
     "ReflectionPad2d",
     "ReplicationPad2d",
     "Reshape",
