@@ -12,6 +12,7 @@ from edgefl.models.graph import Graph
 from edgefl.models.graph.computed_parameters import (
     ExchangedAxes,
     MatrixProduct,
+    ParameterExpression,
     ParameterOperation,
     ParameterProduct,
     ParameterRows,
@@ -22,6 +23,7 @@ from edgefl.models.graph.computed_parameters import (
     TransposedMatrix,
     WeightNorm,
 )
+from edgefl.torch.expression_module import Expression
 
 
 def computed_tensors(graph: Graph, source: Callable[[str], Tensor]) -> dict[str, Tensor]:
@@ -49,4 +51,5 @@ _TABLE: Mapping[type[ParameterOperation], Callable[..., Any]] = {
     ReshapedParameter: lambda op, a: a.reshape(op.shape),
     ParameterRows: lambda op, a: a[op.start : op.start + op.length],
     StackedParameters: lambda op, *parts: torch.cat(parts),
+    ParameterExpression: lambda op, *parts: Expression(op)(*parts),
 }

@@ -1,12 +1,13 @@
 """Values of parameters that take several computed parameters, one after another.
 
-These are products of any factors (einsum), permuted axes, weight norm along any axis, and a convolution of single cells
-over constants. models/graph/computed_parameters.py has the operations of which the chains are made.
+These are products of any factors (einsum), permuted axes, weight norm along any axis, expressions value by value, and a
+convolution of single cells over constants. models/graph/computed_parameters.py has the operations of the chains.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph.computed_parameters import (
     ExchangedAxes,
     MatrixProduct,
+    ParameterExpression,
     ParameterOperation,
     ParameterSum,
     ReshapedParameter,
@@ -36,6 +38,9 @@ class Steps(Protocol):
     def apply(self, op: ParameterOperation, *names: str) -> str:
         """Append a computed parameter, and return its name."""
 
+    def __contains__(self, node: object) -> bool:
+        """Return whether a node is a parameter, or follows from parameters."""
+
     def constant(self, value: Tensor) -> str:
         """Return the name of a constant, which is a frozen parameter."""
 
@@ -46,6 +51,7 @@ class Steps(Protocol):
         """Return the value of a constant."""
 
 
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 Chain = Callable[[Steps, fx.Node], str]
 
 
@@ -159,6 +165,46 @@ def _cells(steps: Steps, node: fx.Node) -> str:
     return reshaped(steps, found, (1, out, *constant.shape[2:]))
 
 
+def _expression(text: str) -> Chain:
+    """Return the chain of an expression of parameters, constants and numbers, which are broadcast as in torch."""
+
+    def chain(steps: Steps, node: fx.Node) -> str:
+        shape = tuple(int(size) for size in node.meta["val"].shape)
+        names, letters, known = list[str](), iter("abcd"), dict[str, str]()
+        for letter, operand in zip("abcd", node.args, strict=False):
+            if isinstance(operand, int | float):
+                known[letter] = f"({float(operand)!r})"
+            else:
+                names.append(_broadcast(steps, operand, shape))
+                known[letter] = next(letters)
+        if node.kwargs:
+            raise GraphError(f"{packet(node)} of parameters with settings; expected no settings")
+        written = re.sub(r"\b[a-d]\b", lambda match: known[match[0]], text)
+        return steps.apply(ParameterExpression(shape, written), *names)
+
+    return chain
+
+
+def _broadcast(steps: Steps, operand: object, shape: Shape) -> str:
+    """Return the name of a parameter or a constant that has a shape, by a product with ones along repeated axes."""
+    if operand not in steps:
+        value = torch.as_tensor(steps.known(operand)).float()
+        return steps.constant(value.expand(shape).contiguous())
+    assert isinstance(operand, fx.Node)
+    name = steps.name_of(operand)
+    own = steps.shape_of(name)
+    own = (*(1 for _ in shape[len(own) :]), *own)
+    if own == shape:
+        return reshaped(steps, name, shape)
+    kept, repeated = ([at for at in range(len(shape)) if (own[at] == shape[at]) is way] for way in (True, False))
+    count, copies = math.prod(own), math.prod(shape[at] for at in repeated)
+    column = reshaped(steps, name, (count, 1))
+    product = steps.apply(MatrixProduct(count, 1, copies), column, steps.constant(torch.ones(1, copies)))
+    order = [*kept, *repeated]
+    whole = reshaped(steps, product, tuple(shape[at] for at in order))
+    return permuted(steps, whole, tuple(order.index(at) for at in range(len(shape))))
+
+
 def is_of_cells(node: fx.Node) -> bool:
     """Return whether a node is a view of a convolution over constants, whose axes no parameter of the module has."""
     while packet(node).removeprefix("_unsafe_") in VIEWING and isinstance(node.args[0], fx.Node):
@@ -173,5 +219,10 @@ CHAINS: dict[str, Chain] = {
     "einsum": _einsum,
     "conv1d": _cells,
     "conv2d": _cells,
+    **{name: _expression(f"{name}(a)") for name in ("abs", "sin", "cos", "exp", "log", "sqrt")},
+    **{name: _expression(f"{name}(a, b)") for name in ("maximum", "minimum")},
+    **{name: _expression(f"a {sign} b") for name, sign in SIGNS.items()},
+    "neg": _expression("0 - a"),
+    "sigmoid": _expression("1 / (1 + exp(0 - a))"),
 }
 """The chains by the name of the ATen operation, for forms that one computed parameter does not have."""

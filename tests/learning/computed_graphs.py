@@ -7,6 +7,7 @@ from edgefl.models.graph.computed_parameters import (
     ComputedParameter,
     ExchangedAxes,
     MatrixProduct,
+    ParameterExpression,
     ParameterProduct,
     ParameterRows,
     ParameterSum,
@@ -93,7 +94,8 @@ def _mirrored() -> Graph:
     """An autoencoder whose decoder has the transposed weight of its encoder, and a sum of a weight with itself."""
     computed = (
         ComputedParameter("up.weight", TransposedMatrix(4, 6), ("down.weight",)),
-        ComputedParameter("fc.weight", ParameterSum((5, 6)), ("fc.part", "fc.part")),
+        ComputedParameter("fc.sum", ParameterSum((5, 6)), ("fc.part", "fc.part")),
+        ComputedParameter("fc.weight", ParameterExpression((5, 6), "sin(a) + b * b"), ("fc.sum", "fc.other")),
     )
     nodes = (
         Node("down", Linear(6, 4), (INPUT,)),

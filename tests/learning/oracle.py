@@ -110,6 +110,7 @@ def _with_computed(graph: Graph, params: Tensors) -> Tensors:
         "ExchangedAxes": lambda op, a: a.transpose(1, 2),
         "ReshapedParameter": lambda op, a: a.reshape(op.shape),
         "ParameterRows": lambda op, a: torch.narrow(a, 0, op.start, op.length),
+        "ParameterExpression": lambda op, *parts: _expression(op.expression, list(parts)),
         "StackedParameters": lambda op, *parts: torch.concat(parts),
     }
     found = dict(params)

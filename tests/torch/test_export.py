@@ -156,6 +156,12 @@ CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
         Own(lambda m, x: m.fc(F.conv2d(x, torch.einsum("ijkl,ir,js->rskl", m.t, m.o, m.i)).mean((2, 3))),
             t=weight(2, 3, 3, 3), o=weight(2, 4), i=weight(3, 2), fc=classes(4)), PLANES,
         "Conv2d GlobalAvgPool Flatten Linear"),
+    "filters of frequencies": (
+        Own(lambda m, x: F.linear(x, torch.sin((m.low.abs() + 0.1) * m.steps) / m.steps), low=weight(3, 1),
+            steps=torch.arange(1.0, 6.0).unsqueeze(0)), FEATURES, "Linear"),
+    "a bag of words": (
+        Own(lambda m, x: m.fc(torch.relu(m.rows(x))), rows=nn.EmbeddingBag(9, 6, mode="sum"), fc=classes(6)),
+        torch.arange(42).reshape(6, 7) % 9, "Embedding GlobalAvgPool Flatten MulParameter ReLU Linear"),
     "a weight normalised along its window": (
         Own(lambda m, x: m.fc(m.conv(x).mean((2, 3))),
             conv=parametrizations.weight_norm(nn.Conv2d(2, 4, 3), dim=2), fc=classes(4)), PLANES,
