@@ -12,6 +12,7 @@ from torch import fx, nn
 
 from edgefl.errors import GraphError
 from edgefl.torch.aten_lifting import Entry, Lifting
+from edgefl.torch.code_lines import packet
 
 BARE: dict[str, Any] = {"device": "meta"}
 
@@ -71,14 +72,12 @@ def _batch_norm(
     lift: Lifting, input: fx.Node, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float,
     eps: float, cudnn: bool = False,
 ) -> Any:  # fmt: skip
-    if mean is None or variance is None:
-        raise GraphError("no running statistics; expected track_running_stats=True")
-    features = mean.meta["val"].shape[0]
+    features, tracks = int(input.meta["val"].shape[1]), mean is not None and variance is not None
     kind = nn.BatchNorm2d if input.meta["val"].dim() == 4 else nn.BatchNorm1d
-    module = kind(features, eps, momentum, **BARE)
+    module = kind(features, eps, momentum, True, tracks, **BARE)
     affine = _affine(weight, bias, (features,))
     parts = {"weight": affine[0], "bias": affine[1], "running_mean": mean, "running_var": variance}
-    if not training:
+    if not training and tracks:
         lift.kept |= {lift.parameter_name(mean), lift.parameter_name(variance)}
     return lift.layer(module, parts, lift.lifted(input))
 
@@ -100,6 +99,15 @@ def _group_norm(
     weight, bias = _affine(weight, bias, (channels,))
     module = nn.GroupNorm(groups, channels, eps, **BARE)
     return lift.layer(module, {"weight": weight, "bias": bias}, lift.lifted(input))
+
+
+def _instance_norm(
+    lift: Lifting, input: fx.Node, weight: Any, bias: Any, mean: Any, variance: Any, use_input_stats: bool,
+    momentum: float, eps: float, cudnn: bool = False,
+) -> Any:  # fmt: skip
+    if mean is not None or variance is not None or not use_input_stats:
+        raise GraphError("running statistics of an instance norm; expected track_running_stats=False")
+    return _group_norm(lift, input, int(input.meta["val"].shape[1]), weight, bias, eps)
 
 
 def _affine(weight: Any, bias: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
@@ -124,6 +132,30 @@ def _embedding(
     raise GraphError(f"rows of a table of {rows} at constant ids; expected a parameter of the rows that are used")
 
 
+def _embedding_bag(
+    lift: Lifting, weight: fx.Node, indices: fx.Node, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None,
+) -> Any:  # fmt: skip
+    """Return the sum, the mean or the maximum of the rows that the ids [batch, bag] name, for each example."""
+    ids = indices.args[0] if packet(indices) in ("reshape", "view", "flatten") else None
+    if not isinstance(ids, fx.Node) or not lift.is_value(ids) or ids.meta["val"].dim() != 2:
+        raise GraphError("an EmbeddingBag with offsets; expected ids [batch, bag], and no offsets")
+    if per_sample_weights is not None or padding_idx not in (None, -1):
+        raise GraphError("an EmbeddingBag with weights of ids or a padding_idx; expected neither of them")
+    count, rows = int(ids.meta["val"].shape[1]), _embedding(lift, weight, ids, -1, scale_grad_by_freq, sparse)
+    if count == 1:
+        found = lift.call(torch.select, rows, 1, 0)
+    elif mode == BAG_OF_MAXIMA:
+        found = lift.call(torch.amax, rows, 1)
+    else:
+        found = lift.call(torch.mean, rows, 1)
+        found = found if mode else lift.call(torch.mul, found, lift.constant(torch.tensor(float(count))))
+    lift.several[lift.node] = (found,)
+    return found
+
+
+BAG_OF_MAXIMA = 2  # torch's number of the mode
+
 ATEN_LAYERS: dict[str, Entry] = {
     "linear": _linear,
     "matmul": _product,
@@ -134,7 +166,9 @@ ATEN_LAYERS: dict[str, Entry] = {
     "batch_norm": _batch_norm,
     "layer_norm": _layer_norm,
     "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
     "prelu": _prelu,
     "embedding": _embedding,
+    "embedding_bag": _embedding_bag,
 }
 """The layers for ATen operations, by the name of the operation without its overload."""

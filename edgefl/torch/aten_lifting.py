@@ -24,6 +24,7 @@ from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.followed_moves import FollowedMoves
 from edgefl.torch.in_place_writes import Memory, is_in_place
 from edgefl.torch.lifted_parameters import LiftedParameters
+from edgefl.torch.parameter_chains import is_of_cells
 from edgefl.torch.traced_call import refused
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Lifting:
         self._lifted: dict[fx.Node, Any] = {}
         self.moves = FollowedMoves()
         self.masks: dict[fx.Node, RandomMask] = {}
-        self.weights = LiftedParameters(self.known)
+        self.weights = LiftedParameters(self.known, lambda value: str(self.constant(value).target))
         self._live = live(program.graph)
         self.nodes = [node for node in program.graph.nodes if node in self._live]
 
@@ -186,11 +187,15 @@ class Lifting:
             self._lifted[node] = self.lifted(source)
         elif name == "t":
             self._lifted[node] = self.method("transpose", self.lifted(source), 0, 1)
-        elif name.removeprefix("_unsafe_") in VIEWING:
-            args = [self.known(each) for each in node.args[1:]]
+        elif name.removeprefix("_unsafe_") in VIEWING and not is_of_cells(node):
+            args = [fx.node.map_arg(each, self._of_parameter) for each in node.args[1:]]
             self._lifted[node] = self.method(name.removeprefix("_unsafe_"), self.lifted(source), *args, **node.kwargs)
         else:
             self._lifted[node] = self._read(self._weight(node))
+
+    def _of_parameter(self, size: fx.Node) -> Any:
+        """Return a size of a view of a parameter. A parameter that forward repeats for a batch is there once."""
+        return 1 if size.target is torch.ops.aten.sym_size.int else self.known(size)
 
     def _weight(self, node: fx.Node) -> str:
         """Return the name of a parameter or of a computed parameter, which calls may read by its name."""

@@ -24,7 +24,7 @@ PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 
 class _Layers(NamedTuple):
-    """What the layers of a recurrent node share. `make` takes the sizes of a layer of one direction."""
+    """The layers of a recurrent node share these values. `make` takes the sizes of a layer of one direction."""
 
     lift: Lifting
     make: Callable[..., nn.RNNBase]

@@ -18,7 +18,6 @@ REMEDIES: dict[str, str] = {
     "mish": "write nn.SiLU",
     "celu": "write nn.ELU",
     "selu": "write nn.ELU",
-    "instance_norm": "write nn.GroupNorm(channels, channels)",
     "conv3d": "write nn.Conv2d on planes",
     "pow": "write a layer that edgefl has, because squares and roots of results have no operation",
     "exp": "leave the exponential to the loss",

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from edgefl.models.graph import Graph
 from edgefl.models.graph.computed_parameters import (
+    ExchangedAxes,
     MatrixProduct,
+    ParameterExpression,
     ParameterOperation,
     ParameterProduct,
     ParameterRows,
@@ -21,6 +23,7 @@ from edgefl.models.graph.computed_parameters import (
     TransposedMatrix,
     WeightNorm,
 )
+from edgefl.torch.expression_module import Expression
 
 
 def computed_tensors(graph: Graph, source: Callable[[str], Tensor]) -> dict[str, Tensor]:
@@ -44,7 +47,9 @@ _TABLE: Mapping[type[ParameterOperation], Callable[..., Any]] = {
     ParameterProduct: lambda op, a, b: a * b,
     ScaledParameter: lambda op, a: a * op.factor,
     TransposedMatrix: lambda op, a: a.t(),
+    ExchangedAxes: lambda op, a: a.transpose(1, 2),
     ReshapedParameter: lambda op, a: a.reshape(op.shape),
     ParameterRows: lambda op, a: a[op.start : op.start + op.length],
     StackedParameters: lambda op, *parts: torch.cat(parts),
+    ParameterExpression: lambda op, *parts: Expression(op)(*parts),
 }

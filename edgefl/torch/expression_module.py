@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from edgefl.kernels.expression_steps import MOST_INPUTS
+from edgefl.models.graph.computed_parameters import ParameterExpression
 from edgefl.models.graph.expression import parsed
 from edgefl.models.graph.operations import Elementwise, Reduce
 
@@ -26,7 +27,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
 class Expression(nn.Module):
     """An expression of results, step by step."""
 
-    def __init__(self, op: Elementwise) -> None:
+    def __init__(self, op: Elementwise | ParameterExpression) -> None:
         super().__init__()
         self.expression = op.expression
 

@@ -33,7 +33,7 @@ def with_frozen(graph: Graph, module: nn.Module) -> Graph:
     frozen |= constants
     for node in graph.nodes:
         if isinstance(node.op, BatchNorm) and module.training and not module.get_submodule(module_path(node)).training:
-            frozen |= {node.full_name(name) for name in STATISTICS}
+            frozen |= {node.full_name(name) for name in STATISTICS if node.full_name(name) in infos}
     return replace(graph, frozen=frozenset(frozen), constants=frozenset(constants))
 
 

@@ -27,6 +27,7 @@ from edgefl.models.graph.computed_parameters import (
     WeightNorm,
 )
 from edgefl.torch.code_lines import packet
+from edgefl.torch.parameter_chains import CHAINS, reshaped
 
 Known = Callable[[Any], Any]
 RESHAPING = frozenset(("view", "_unsafe_view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze"))
@@ -39,13 +40,14 @@ class LiftedParameters:
     computed  computed parameters so far, in topological order
     values    values of parameters and computed parameters, by name
     known     function that returns the value of a constant node or of a number
+    constant  function that publishes a constant as a frozen parameter, and returns its name
     """
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, constant: Callable[[Tensor], str]) -> None:
         self.names: dict[fx.Node, str] = {}
         self.computed: list[ComputedParameter] = []
         self.values: dict[str, Tensor] = {}
-        self._known = known
+        self._known, self._publish = known, constant
         self._nodes: set[fx.Node] = set()
 
     def __contains__(self, node: object) -> bool:
@@ -68,10 +70,38 @@ class LiftedParameters:
         if node not in self.names:
             if packet(node) == "embedding" and (row := self._repeated_row(node)):
                 return row
-            op, sources = self._operation(node)
+            found = self._operation(node)
+            if found is None:
+                self.names[node] = reshaped(self, CHAINS[packet(node)](self, node), _shape(node))
+                return self.names[node]
+            op, sources = found
             names = tuple(self.name_of(each) for each in sources)
             self._append(node, f"computed-{len(self.computed)}", op, names)
         return self.names[node]
+
+    def apply(self, op: ParameterOperation, *names: str) -> str:
+        """Append a computed parameter, and return its name."""
+        arrays = [self.values[each].reshape(shape).numpy() for each, shape in zip(names, op.sources, strict=True)]
+        name = f"computed-{len(self.computed)}"
+        self.computed.append(ComputedParameter(name, op, names))
+        self.values[name] = torch.from_numpy(op.value(*arrays)).clone().reshape(op.result)
+        return name
+
+    def constant(self, value: Tensor) -> str:
+        """Return the name of a constant, which is a frozen parameter."""
+        name = self._publish(value)
+        self.values[name] = value
+        return name
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a parameter."""
+        return tuple(self.values[name].shape)
+
+    def known(self, argument: object) -> Tensor:
+        """Return the value of a constant."""
+        found = self._known(argument)
+        assert isinstance(found, Tensor)
+        return found
 
     def stacked(self, sources: list[fx.Node]) -> str:
         """Return the name of the rows of several parameters below each other."""
@@ -88,8 +118,12 @@ class LiftedParameters:
         self.computed.append(ComputedParameter(name, op, names))
         self.names[node], self.values[name] = name, torch.from_numpy(op.value(*arrays)).clone().reshape(_shape(node))
 
-    def _operation(self, node: fx.Node) -> tuple[ParameterOperation, list[fx.Node]]:
-        """Return the operation that computes a node, and the nodes of its sources."""
+    def _operation(self, node: fx.Node) -> tuple[ParameterOperation, list[fx.Node]] | None:
+        """Return the operation that computes a node, and the nodes of its sources.
+
+        A chain of operations has no single operation, and gives None.
+        Raises  GraphError for a computation that edgefl does not have
+        """
         name, sources = packet(node), [each for each in node.all_input_nodes if each in self._nodes]
         shape, before = _shape(node), _shape(sources[0])
         same = len(sources) == 2 and _shape(sources[1]) == before == shape
@@ -113,6 +147,8 @@ class LiftedParameters:
             return ParameterRows(rows, start % rows[0] if start < 0 else start, shape[_dim(node)]), sources
         if name == "embedding":
             return self._rows(node), sources
+        if name in CHAINS:
+            return None
         raise GraphError("a value that forward computes from parameters; expected parameters as they are")
 
     def _repeated_row(self, node: fx.Node) -> str:

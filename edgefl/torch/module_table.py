@@ -158,11 +158,11 @@ def _linear(module: nn.Linear) -> tuple[Operation, ...]:
 
 def _batch_norm(module: nn.BatchNorm1d | nn.BatchNorm2d) -> tuple[Operation, ...]:
     expect("affine", module.affine, True)
-    expect("track_running_stats", module.track_running_stats, True)
-    if module.momentum is None:
+    tracks, momentum = module.running_mean is not None, module.momentum
+    if momentum is None and tracks:
         raise GraphError("momentum=None; expected a float")
     kind = BatchNorm2d if isinstance(module, nn.BatchNorm2d) else BatchNorm1d
-    return (kind(module.num_features, float(module.eps), float(module.momentum)),)
+    return (kind(module.num_features, float(module.eps), 0.1 if momentum is None else float(momentum), tracks),)
 
 
 def _group_norm(module: nn.GroupNorm) -> tuple[Operation, ...]:

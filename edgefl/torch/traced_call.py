@@ -261,7 +261,7 @@ def border_pad(pad: Any, mode: str) -> Operation:
     """Return the operation of torch.nn.functional.pad for the modes that continue a plane or a sequence."""
     if len(pad) not in (2, 4) or min(pad) < 0:
         raise GraphError(f"pad={tuple(pad)!r}; expected 2 or 4 numbers of at least 0")
-    left, right, top, bottom = (*pad, *(0,) * (4 - len(pad)))
+    left, right, top, bottom = [*list(pad), 0, 0][:4]
     return BORDER_PADS[mode]((left, right, top, bottom))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from edgefl.models.graph import INPUT, Graph, Node
 from edgefl.models.graph.computed_parameters import (
     ComputedParameter,
+    ExchangedAxes,
     MatrixProduct,
+    ParameterExpression,
     ParameterProduct,
     ParameterRows,
     ParameterSum,
@@ -72,7 +74,9 @@ def _fedpara() -> Graph:
     """(X1 Y1) * (X2 Y2) as the weight of a convolution."""
     computed = (
         ComputedParameter("conv.one", MatrixProduct(8, 3, 18), ("conv.x1", "conv.y1")),
-        ComputedParameter("conv.two", MatrixProduct(8, 3, 18), ("conv.x2", "conv.y2")),
+        ComputedParameter("conv.turned", ExchangedAxes(1, 6, 3, 3), ("conv.y2",)),
+        ComputedParameter("conv.flat", ReshapedParameter((1, 3, 6, 3), (3, 18)), ("conv.turned",)),
+        ComputedParameter("conv.two", MatrixProduct(8, 3, 18), ("conv.x2", "conv.flat")),
         ComputedParameter("conv.both", ParameterProduct((8, 18)), ("conv.one", "conv.two")),
         ComputedParameter("conv.weight", ReshapedParameter((8, 18), (8, 2, 3, 3)), ("conv.both",)),
     )
@@ -90,7 +94,8 @@ def _mirrored() -> Graph:
     """An autoencoder whose decoder has the transposed weight of its encoder, and a sum of a weight with itself."""
     computed = (
         ComputedParameter("up.weight", TransposedMatrix(4, 6), ("down.weight",)),
-        ComputedParameter("fc.weight", ParameterSum((5, 6)), ("fc.part", "fc.part")),
+        ComputedParameter("fc.sum", ParameterSum((5, 6)), ("fc.part", "fc.part")),
+        ComputedParameter("fc.weight", ParameterExpression((5, 6), "sin(a) + b * b"), ("fc.sum", "fc.other")),
     )
     nodes = (
         Node("down", Linear(6, 4), (INPUT,)),

@@ -107,8 +107,10 @@ def _with_computed(graph: Graph, params: Tensors) -> Tensors:
         "ParameterProduct": lambda op, a, b: torch.mul(a, b),
         "ScaledParameter": lambda op, a: torch.mul(a, op.factor),
         "TransposedMatrix": lambda op, a: torch.transpose(a, 0, 1),
-        "ReshapedParameter": lambda op, a: a.view(op.shape),
+        "ExchangedAxes": lambda op, a: a.transpose(1, 2),
+        "ReshapedParameter": lambda op, a: a.reshape(op.shape),
         "ParameterRows": lambda op, a: torch.narrow(a, 0, op.start, op.length),
+        "ParameterExpression": lambda op, *parts: _expression(op.expression, list(parts)),
         "StackedParameters": lambda op, *parts: torch.concat(parts),
     }
     found = dict(params)
@@ -188,8 +190,8 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     if isinstance(op, Flip):
         return x.flip(-1)
     if isinstance(op, BatchNorm):
-        stats = params[node.full_name("running_mean")], params[node.full_name("running_var")]
-        return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
+        stats = params.get(node.full_name("running_mean")), params.get(node.full_name("running_var"))
+        return F.batch_norm(x, *stats, weight, bias, training or not op.track_running_stats, op.momentum, op.eps)
     if isinstance(op, GroupNorm):
         return F.group_norm(x, op.num_groups, weight, bias, op.eps)
     if isinstance(op, GlobalAvgPool):

@@ -127,6 +127,14 @@ CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
         Own(in_place, first=nn.Linear(5, 4), fc=classes(4)), FEATURES, "Linear AddParameter ReLU Linear"),
     "assertions and branches on shapes of results": (
         Own(asserted, first=nn.Linear(5, 5), fc=classes()), FEATURES, "Linear Linear"),
+    "instance norms of planes and sequences, and a reflecting convolution": (
+        nn.Sequential(nn.Conv2d(2, 4, 3, padding=1, padding_mode="reflect"), nn.InstanceNorm2d(4), nn.ReLU(),
+                      nn.Flatten(2), nn.InstanceNorm1d(4, affine=True), nn.Tanh(), nn.Flatten(), classes(144)), PLANES,
+        "ReflectionPad2d Conv2d GroupNorm ReLU Reshape GroupNorm Tanh Flatten Linear"),
+    "statistics of the batch in evaluation, too": (
+        nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4, track_running_stats=False), nn.ReLU(), nn.Flatten(),
+                      nn.Linear(64, 5), nn.BatchNorm1d(5, affine=False, track_running_stats=False), classes()), PLANES,
+        "Conv2d BatchNorm2d ReLU Flatten Linear BatchNorm1d Linear"),
     "both directions of an RNN": (
         Own(lambda m, x: m.fc(torch.cat(((h := m.r(x)[1])[-2], h[-1]), 1)),
             r=nn.RNN(6, 4, 2, "relu", batch_first=True, bidirectional=True), fc=classes(8)), STEPS,
@@ -144,6 +152,23 @@ CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
     "a slice of a longer parameter": (
         Own(lambda m, x: m.fc(x + m.table[:, : x.size(1)]).mean(1), table=weight(1, 20, 6), fc=classes(6)), STEPS,
         "AddParameter Permute Linear GlobalAvgPool Flatten"),
+    "a product of three factors": (
+        Own(lambda m, x: m.fc(F.conv2d(x, torch.einsum("ijkl,ir,js->rskl", m.t, m.o, m.i)).mean((2, 3))),
+            t=weight(2, 3, 3, 3), o=weight(2, 4), i=weight(3, 2), fc=classes(4)), PLANES,
+        "Conv2d GlobalAvgPool Flatten Linear"),
+    "filters of frequencies": (
+        Own(lambda m, x: F.linear(x, torch.sin((m.low.abs() + 0.1) * m.steps) / m.steps), low=weight(3, 1),
+            steps=torch.arange(1.0, 6.0).unsqueeze(0)), FEATURES, "Linear"),
+    "a bag of words": (
+        Own(lambda m, x: m.fc(torch.relu(m.rows(x))), rows=nn.EmbeddingBag(9, 6, mode="sum"), fc=classes(6)),
+        torch.arange(42).reshape(6, 7) % 9, "Embedding GlobalAvgPool Flatten MulParameter ReLU Linear"),
+    "a weight normalised along its window": (
+        Own(lambda m, x: m.fc(m.conv(x).mean((2, 3))),
+            conv=parametrizations.weight_norm(nn.Conv2d(2, 4, 3), dim=2), fc=classes(4)), PLANES,
+        "Conv2d GlobalAvgPool Flatten Linear"),
+    "features of positions": (
+        Own(lambda m, x: m.fc((x + m.project(torch.arange(108).view(1, 3, 6, 6).to(x.dtype) / 108)).mean((2, 3))),
+            project=nn.Conv2d(3, 2, 1), fc=nn.Linear(2, 3)), PLANES, "AddParameter GlobalAvgPool Flatten Linear"),
     "a low-rank sum": (
         Own(lambda m, x: F.linear(x, m.w + (m.b @ m.a) * 0.5), w=weight(3, 5), a=weight(2, 5), b=weight(3, 2)),
         FEATURES, "Linear"),

@@ -101,7 +101,7 @@ def test_forward_it_cannot_take_is_named(step, message) -> None:
             "scale_factor=1.4 of 6 cells; expected whole cells: give size=8",
         ),
         (nn.ReflectionPad2d(6), "padding=(6, 6, 6, 6) of shape (2, 6, 6); expected at most 5 for 6 cells"),
-        (nn.BatchNorm2d(2, track_running_stats=False), "track_running_stats=False; expected True"),
+        (nn.InstanceNorm2d(2, track_running_stats=True), "expected track_running_stats=False"),
         (nn.BatchNorm2d(2, momentum=None), "momentum=None; expected a float"),
         (nn.MaxPool2d(2, dilation=2), "dilation=(2, 2); expected (1, 1)"),
         (nn.MaxPool2d(2, return_indices=True), "return_indices=True; expected False"),

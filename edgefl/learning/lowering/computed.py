@@ -14,14 +14,17 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
+from edgefl.learning.lowering.elementwise import evaluate
 from edgefl.learning.lowering.fusion import FusedNormReLU
 from edgefl.learning.lowering.kept_statistics import ones
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Param, Tensor
-from edgefl.models.graph import Node
+from edgefl.models.graph import Node, expression_gradient
 from edgefl.models.graph.computed_parameters import (
     ComputedParameter,
+    ExchangedAxes,
     MatrixProduct,
+    ParameterExpression,
     ParameterOperation,
     ParameterProduct,
     ParameterRows,
@@ -207,6 +210,19 @@ def _turned(recorder: Recorder, x: Value, rows: int, cols: int) -> Tensor:
     return y
 
 
+def _exchange(recorder: Recorder, op: ExchangedAxes, sources: Values) -> Tensor:
+    y = recorder.new(op.result)
+    recorder.call("transpose", sources[0].view(*op.sources[0]), y)
+    return y
+
+
+def _exchange_backward(
+    recorder: Recorder, op: ExchangedAxes, sources: Values, dw: Tensor, trained: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    back = ExchangedAxes(op.outer, op.second, op.first, op.inner)
+    return (_exchange(recorder, back, [dw]),)
+
+
 def _reshape(recorder: Recorder, op: ReshapedParameter, sources: Values) -> Value:
     return sources[0].view(*op.result)
 
@@ -248,6 +264,22 @@ def _stack_backward(
     return tuple(found)
 
 
+def _expression(recorder: Recorder, op: ParameterExpression, sources: Values) -> Tensor:
+    y = recorder.new(op.result)
+    evaluate(recorder, expression_gradient.forward(op.expression), sources, y)
+    return y
+
+
+def _expression_backward(
+    recorder: Recorder, op: ParameterExpression, sources: Values, dw: Tensor, trained: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    found = [recorder.new(op.shape) if each else None for each in trained]
+    for number, dx in enumerate(found):
+        if dx is not None:
+            evaluate(recorder, expression_gradient.gradient(op.expression, number), sources, dx, dw)
+    return tuple(found)
+
+
 _FORWARD: dict[type[ParameterOperation], Callable[[Recorder, Any, Values], Value]] = {
     WeightNorm: _weight_norm,
     MatrixProduct: _product,
@@ -255,9 +287,11 @@ _FORWARD: dict[type[ParameterOperation], Callable[[Recorder, Any, Values], Value
     ParameterProduct: _times,
     ScaledParameter: _scale,
     TransposedMatrix: _transpose,
+    ExchangedAxes: _exchange,
     ReshapedParameter: _reshape,
     ParameterRows: _rows,
     StackedParameters: _stack,
+    ParameterExpression: _expression,
 }
 _BACKWARD: dict[
     type[ParameterOperation],
@@ -269,7 +303,9 @@ _BACKWARD: dict[
     ParameterProduct: _times_backward,
     ScaledParameter: _scale_backward,
     TransposedMatrix: _transpose_backward,
+    ExchangedAxes: _exchange_backward,
     ReshapedParameter: _reshape_backward,
     ParameterRows: _rows_backward,
     StackedParameters: _stack_backward,
+    ParameterExpression: _expression_backward,
 }

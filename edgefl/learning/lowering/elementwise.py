@@ -13,7 +13,7 @@ from itertools import groupby
 from edgefl.kernels.expression_steps import MOST_INPUTS
 from edgefl.learning.lowering.gradients import ActivationGradients, Gradients
 from edgefl.learning.lowering.recorder import Readers, Recorder
-from edgefl.learning.lowering.schedule import Tensor
+from edgefl.learning.lowering.schedule import Param, Tensor
 from edgefl.models.graph import Node
 from edgefl.models.graph.expression import GRADIENT
 from edgefl.models.graph.expression_gradient import Program, forward, gradient
@@ -30,7 +30,7 @@ def _evaluate(recorder: Recorder, node: Node, readers: Readers | None = None) ->
     program, inputs = forward(node.op.expression), _inputs(recorder, node)
     y = _over_an_input(recorder, node, inputs, readers) if readers else None
     y = recorder.result(node) if y is None else y
-    _call(recorder, program, inputs, y)
+    evaluate(recorder, program, inputs, y)
     return y
 
 
@@ -53,7 +53,7 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
     inputs = _inputs(recorder, node)
     for number in needed:
         dx = recorder.like(dy)
-        _call(recorder, gradient(node.op.expression, number), inputs, dx, dy)
+        evaluate(recorder, gradient(node.op.expression, number), inputs, dx, dy)
         shape = recorder.values[node.inputs[number]].shape
         output_grads.give(node.inputs[number], _summed(recorder, dx, shape))
     return {}
@@ -65,11 +65,13 @@ def _inputs(recorder: Recorder, node: Node) -> list[Tensor]:
     return [expanded(recorder, recorder.read(name, node), shape) for name in node.inputs]
 
 
-def _call(recorder: Recorder, program: Program, inputs: Sequence[Tensor], y: Tensor, dy: Tensor | None = None) -> None:
+def evaluate(
+    recorder: Recorder, program: Program, inputs: Sequence[Param | Tensor], y: Tensor, dy: Tensor | None = None
+) -> None:
     """Record y, the value of a program. Kernels get the inputs that the program reads, and some input as the first."""
-    given = [*inputs, *[None] * (MOST_INPUTS - len(inputs))]
+    given: list[Param | Tensor | None] = [*inputs, *[None] * (MOST_INPUTS - len(inputs))]
     given[GRADIENT] = dy
-    read: list[Tensor | None] = [each if at in program.reads else None for at, each in enumerate(given)]
+    read = [each if at in program.reads else None for at, each in enumerate(given)]
     read[0] = read[0] or next((each for each in read if each is not None), y)
     recorder.call("evaluate", *read, program.steps, program.constants, y)
 
@@ -143,10 +145,10 @@ def _reduce_backward(recorder: Recorder, output_grads: ActivationGradients, node
         return {}
     largest = expanded(recorder, recorder.extras[node.name, "extremes"], x.shape)
     ties = recorder.like(x)
-    _call(recorder, TIES, [x, largest], ties)
+    evaluate(recorder, TIES, [x, largest], ties)
     count = expanded(recorder, reduced(recorder, ties, _axes(op)), x.shape)
     dx = recorder.like(x)
-    _call(recorder, SHARE, [x, largest, expanded(recorder, dy, x.shape), count], dx)
+    evaluate(recorder, SHARE, [x, largest, expanded(recorder, dy, x.shape), count], dx)
     output_grads.give(node.inputs[0], dx)
     return {}
 
@@ -156,7 +158,7 @@ def _of_sum(recorder: Recorder, op: Reduce, x: Tensor, dy: Tensor) -> Tensor:
     size = math.prod(x.shape[axis] for axis in _axes(op))
     if op.kind == "mean" and size > 1:
         scaled = recorder.like(dy)
-        _call(recorder, forward(f"a * {1 / size!r}"), [dy], scaled)
+        evaluate(recorder, forward(f"a * {1 / size!r}"), [dy], scaled)
         dy = scaled
     return expanded(recorder, dy, x.shape)
 

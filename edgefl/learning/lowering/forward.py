@@ -30,7 +30,7 @@ from edgefl.learning.lowering import (
 from edgefl.learning.lowering.fusion import HALVING, FusedNormReLU
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.saved_inputs import save_input, weight_and_bias
-from edgefl.learning.lowering.schedule import Slot, Tensor
+from edgefl.learning.lowering.schedule import Param, Slot, Tensor
 from edgefl.models.graph import INPUT, Node
 from edgefl.models.graph.operations import (
     AdaptiveAvgPool2d,
@@ -95,8 +95,8 @@ def _batchnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     if recorder.scope.trains and recorder.scope.graph.keeps_statistics(node):
         return kept_statistics.forward(recorder, readers, node)
     free = readers.is_free(node.inputs[0], node)
-    params = [recorder.param(node, name) for name in ("weight", "bias", "running_mean", "running_var")]
-    if not recorder.scope.trains:
+    params = [recorder.param(node, "weight"), recorder.param(node, "bias"), *_running_statistics(recorder, node)]
+    if not recorder.scope.trains and op.track_running_stats:
         y = x if free else recorder.result(node)
         recorder.call("batchnorm_eval", x.channels, *params, y.channels, op.eps)
         return y
@@ -106,6 +106,17 @@ def _batchnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     recorder.call("batchnorm_forward", x.channels, *params, *outputs, op.eps, op.momentum)
     recorder.extras |= {(node.name, "xhat"): xhat, (node.name, "inv_std"): inv_std}
     return y
+
+
+def _running_statistics(recorder: Recorder, node: Node) -> tuple[Param | Tensor, Param | Tensor]:
+    """Return the running statistics of a BatchNorm, or buffers that nothing reads if it has no running statistics."""
+    assert isinstance(node.op, BatchNorm)
+    if node.op.track_running_stats:
+        return recorder.param(node, "running_mean"), recorder.param(node, "running_var")
+    unread = recorder.new((node.op.num_features,)), recorder.new((node.op.num_features,))
+    for buffer in unread:
+        recorder.call("fill_zero", buffer)
+    return unread
 
 
 def _groupnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
@@ -160,8 +171,8 @@ def _normalise(recorder: Recorder, node: Node, norm: Node, x: Tensor, y: Tensor)
         recorder.call("groupnorm_relu_forward", x, weight, bias, y, mean, inv_std, norm.op.num_groups, norm.op.eps)
     else:
         assert isinstance(norm.op, BatchNorm)
-        running = recorder.param(norm, "running_mean"), recorder.param(norm, "running_var")
-        if not recorder.scope.trains or recorder.scope.graph.keeps_statistics(norm):
+        running, tracks = _running_statistics(recorder, norm), norm.op.track_running_stats
+        if tracks and (not recorder.scope.trains or recorder.scope.graph.keeps_statistics(norm)):
             given = (x.channels, weight, bias, *running)
             recorder.call("batchnorm_relu_eval", *given, y.channels, norm.op.eps, _is_relu6(node))
             return

@@ -65,7 +65,9 @@ def _of_passes(account: str, parts_of: Callable[[Pass], Parts]) -> Callable[[Tra
 
 def _pfeiffer2023(one: Pass) -> Parts:
     held = [*one.graph.parameters().values(), *one.idle]
-    counters = sum(isinstance(node.op, BatchNorm) for node in one.graph.nodes)  # num_batches_tracked
+    counters = sum(
+        isinstance(node.op, BatchNorm) and node.op.track_running_stats for node in one.graph.nodes
+    )  # num_batches_tracked
     return {
         "weights": FLOAT * (scalars(held, stats=True) + counters),
         "gradients": FLOAT * (1 + one.summed) * learned_scalars(one.graph.parameters().values()),

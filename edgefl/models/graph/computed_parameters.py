@@ -18,6 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgefl.kernels.expression_steps import MOST_INPUTS
+from edgefl.kernels.reference.elementwise import evaluate
+from edgefl.models.graph.expression import parsed
+from edgefl.models.graph.expression_gradient import forward
 from edgefl.models.graph.operations import Operation, Shape
 
 Array = NDArray[Any]
@@ -152,6 +156,27 @@ class TransposedMatrix(ParameterOperation):
 
 
 @dataclass(frozen=True)
+class ExchangedAxes(ParameterOperation):
+    """The values of a source [outer, first, second, inner] as [outer, second, first, inner]."""
+
+    outer: int
+    first: int
+    second: int
+    inner: int
+
+    @property
+    def sources(self) -> tuple[Shape, ...]:
+        return ((self.outer, self.first, self.second, self.inner),)
+
+    @property
+    def result(self) -> Shape:
+        return self.outer, self.second, self.first, self.inner
+
+    def value(self, *sources: Array) -> Array:
+        return np.ascontiguousarray(sources[0].swapaxes(1, 2))
+
+
+@dataclass(frozen=True)
 class ReshapedParameter(ParameterOperation):
     """The values of the source in the same order with another shape."""
 
@@ -233,6 +258,33 @@ class StackedParameters(ParameterOperation):
 
 
 @dataclass(frozen=True)
+class ParameterExpression(ParameterOperation):
+    """An expression of one to four sources of one shape, value by value, such as "sin(a)" (graph/expression.py)."""
+
+    shape: Shape
+    expression: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.expression, str):
+            self.refuse(f"expression={self.expression!r}", "the text of an expression")
+        parsed(self.expression)
+
+    @property
+    def sources(self) -> tuple[Shape, ...]:
+        return (self.shape,) * parsed(self.expression).arity
+
+    @property
+    def result(self) -> Shape:
+        return self.shape
+
+    def value(self, *sources: Array) -> Array:
+        program, given = forward(self.expression), [*sources, *[None] * (MOST_INPUTS - len(sources))]
+        found = np.empty_like(sources[0])
+        evaluate(*given, program.steps, program.constants, found)
+        return found
+
+
+@dataclass(frozen=True)
 class ComputedParameter:
     """A parameter that an operation computes from sources, which are parameters or earlier computed parameters."""
 
@@ -250,8 +302,10 @@ PARAMETER_OPERATIONS: dict[str, type[ParameterOperation]] = {
         ParameterProduct,
         ScaledParameter,
         TransposedMatrix,
+        ExchangedAxes,
         ReshapedParameter,
         ParameterRows,
         StackedParameters,
+        ParameterExpression,
     )
 }

@@ -31,7 +31,7 @@ def check_frozen(frozen: object, constants: object, nodes: Iterable[Node], names
             f"constant {moving[0][:LONGEST_NAME]!r} is not frozen; expected constants among the frozen parameters"
         )
     for node in nodes:
-        if isinstance(node.op, BatchNorm):
+        if isinstance(node.op, BatchNorm) and node.op.track_running_stats:
             own = {node.full_name(name) for name in ("running_mean", "running_var")}
             if len(own & frozen) == 1:
                 (alone,) = own & frozen

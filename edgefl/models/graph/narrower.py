@@ -64,10 +64,16 @@ def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operat
     if isinstance(op, SelfAttention):
         heads = _kept(rows, 3 * op.features) // (3 * op.head_dim)
         return replace(op, in_features=_kept(cols, op.in_features), num_heads=heads)
-    if isinstance(op, GroupNorm):
-        _check_groups(op, rows, op.num_channels, op.num_groups)
-        return replace(op, num_channels=_kept(rows, op.num_channels))
-    return op
+    return _normed(op, rows) if isinstance(op, GroupNorm) else op
+
+
+def _normed(op: GroupNorm, rows: IdArray | None) -> GroupNorm:
+    """Return a GroupNorm of the kept channels. An instance norm has a group for each of them."""
+    kept = _kept(rows, op.num_channels)
+    if op.num_groups == op.num_channels:
+        return replace(op, num_groups=kept, num_channels=kept)
+    _check_groups(op, rows, op.num_channels, op.num_groups)
+    return replace(op, num_channels=kept)
 
 
 def _kept_along(shape: Shape, rows: IdArray | None, cols: IdArray | None) -> Shape:

@@ -84,7 +84,7 @@ def _check_norm(node: Node, sliced: set[str], infos: Mapping[str, ParamInfo]) ->
     """Raise GraphError if a norm is trained in part while its running statistics follow the batches as a whole."""
     own = sorted(sliced & {node.full_name(name) for name in node.op.parameters()})
     moving = node.full_name("running_mean")
-    if own and infos[moving].kind == "stat":
+    if own and moving in infos and infos[moving].kind == "stat":
         raise GraphError(
             f"slice of {own[0]}, while {moving} follows the batches; expected the statistics to be kept, as with "
             "--train=...,-*.running_*"

@@ -31,7 +31,6 @@ from edgefl.models.graph.operations import (
     AddParameter,
     AvgPool1d,
     AvgPool2d,
-    BatchNorm,
     BatchNorm1d,
     BatchNorm2d,
     CircularPad2d,
@@ -81,7 +80,7 @@ from edgefl.models.graph.operations import (
     WithParameter,
     ZeroPad2d,
 )
-from edgefl.study.export import onnx_expressions, onnx_pools, onnx_resampling, onnx_sequences
+from edgefl.study.export import onnx_expressions, onnx_norms, onnx_pools, onnx_resampling, onnx_sequences
 from edgefl.study.export.onnx_file import INT64, OPSET, Writer
 
 __all__ = ["NODES", "OPSET", "to_onnx"]
@@ -147,29 +146,6 @@ def _conv_transpose(op: ConvTranspose2d, inputs: list[str], to: Writer) -> str:
         dilations=op.dilation,
         group=op.groups,
     )
-
-
-def _layer_norm(op: LayerNorm, inputs: list[str], to: Writer) -> str:
-    axis, rank = -len(op.normalized_shape), len(to.input_shape) + 1
-    if rank == len(op.normalized_shape) + 1:
-        return to.node("LayerNormalization", *inputs, *to.parameters(), axis=axis, epsilon=op.eps)
-    channels_last = to.node("Transpose", *inputs, perm=[0, *range(2, rank), 1])
-    normed = to.node("LayerNormalization", channels_last, *to.parameters(), axis=axis, epsilon=op.eps)
-    return to.node("Transpose", normed, perm=[0, rank - 1, *range(1, rank - 1)])
-
-
-def _batch_norm(op: BatchNorm, inputs: list[str], to: Writer) -> str:
-    return to.node("BatchNormalization", *inputs, *to.parameters(), epsilon=op.eps)
-
-
-def _group_norm(op: GroupNorm, inputs: list[str], to: Writer) -> str:
-    """Normalise each group as an instance of one channel, then apply each channel's weight and bias."""
-    groups = to.node("Reshape", *inputs, to.constant("groups", [0, op.num_groups, -1]))
-    ones, zeros = (to.constant(name, np.full(op.num_groups, float(value))) for name, value in (("one", 1), ("zero", 0)))
-    normed = to.node("InstanceNormalization", groups, ones, zeros, epsilon=op.eps)
-    planes = to.node("Reshape", normed, to.node("Shape", *inputs))
-    scaled = to.node("Mul", planes, to.parameter("weight", (op.num_channels, 1, 1)))
-    return to.node("Add", scaled, to.parameter("bias", (op.num_channels, 1, 1)))
 
 
 def _identity(op: Operation, inputs: list[str], to: Writer) -> str:
@@ -264,10 +240,10 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Conv1d: _conv1d,
     ConvTranspose2d: _conv_transpose,
     Linear: _linear,
-    BatchNorm2d: _batch_norm,
-    BatchNorm1d: _batch_norm,
-    LayerNorm: _layer_norm,
-    GroupNorm: _group_norm,
+    BatchNorm2d: onnx_norms.batch_norm,
+    BatchNorm1d: onnx_norms.batch_norm,
+    LayerNorm: onnx_norms.layer_norm,
+    GroupNorm: onnx_norms.group_norm,
     ReLU: lambda op, inputs, to: to.node("Relu", *inputs),
     ReLU6: lambda op, inputs, to: to.node("Clip", *inputs, to.constant("low", 0.0), to.constant("high", 6.0)),
     LeakyReLU: _leaky_relu,

@@ -11,7 +11,9 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import INPUT, Graph, Node
 from edgefl.models.graph.computed_parameters import (
     ComputedParameter,
+    ExchangedAxes,
     MatrixProduct,
+    ParameterExpression,
     ParameterOperation,
     ParameterProduct,
     ParameterRows,
@@ -40,6 +42,8 @@ from tests.learning.computed_graphs import COMPUTED
         (ParameterProduct((2,)), ([1, 2], [3, 5]), [3, 10]),
         (ScaledParameter((2,), 0.5), ([1, 2],), [0.5, 1]),
         (TransposedMatrix(1, 2), ([[1, 2]],), [[1], [2]]),
+        (ExchangedAxes(1, 2, 3, 1), ([[[[1], [2], [3]], [[4], [5], [6]]]],), [[[[1], [4]], [[2], [5]], [[3], [6]]]]),
+        (ParameterExpression((3,), "abs(a) - b / 2"), ([-1, 2, 3], [2, 4, 6]), [0, 0, 0]),
         (ReshapedParameter((4,), (2, 2)), ([1, 2, 3, 4],), [[1, 2], [3, 4]]),
         (ParameterRows((3, 1), 1, 2), ([[1], [2], [3]],), [[2], [3]]),
         (StackedParameters((1, 2), (1,)), ([[1]], [[2], [3]]), [[1], [2], [3]]),
@@ -115,7 +119,7 @@ def test_lists_that_do_not_fit_are_refused(computed: tuple[ComputedParameter, ..
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"op": "WeightNorms"}, r"operation 'WeightNorms'; expected a name and one of \['MatrixProduct'"),
+        ({"op": "WeightNorms"}, r"operation 'WeightNorms'; expected a name and one of \['ExchangedAxes'"),
         ({"sources": [1, 2]}, r"sources \[1, 2\]; expected names"),
         ({"settings": {"rows": 0, "inner": 2, "cols": 2}}, "rows=0; expected 1 <= integer"),
         ({"more": 1}, "computed parameter has"),
@@ -136,7 +140,7 @@ def test_a_cut_between_uses_of_one_source_is_refused() -> None:
     with pytest.raises(GraphError, match=r"both sides of which share 'down.weight'"):
         after(graph, "tanh")
     rest = after(graph, "relu")
-    assert [each.name for each in rest.computed] == ["fc.weight"]
+    assert [each.name for each in rest.computed] == ["fc.sum", "fc.weight"]
     assert list(rest.parameters()) == ["fc.part", "fc.bias"]
 
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from edgefl.models.graph.operations.base import Operation, ParamInfo, Shape, planes
+from edgefl.models.graph.operations.base import Operation, ParamInfo, Shape, planes, sequence
 
 
 @dataclass(frozen=True)
 class BatchNorm(Operation):
-    """Batch normalisation with affine parameters and running statistics (torch's momentum and unbiased variance)."""
+    """Batch normalisation with affine parameters and running statistics (torch's momentum and unbiased variance).
+
+    Without track_running_stats it normalises by the statistics of the batch in evaluation, too. A result then depends
+    on the samples that are evaluated together.
+    """
 
     num_features: int
     eps: float = 1e-5
     momentum: float = 0.1
+    track_running_stats: bool = True
+    later: ClassVar[tuple[str, ...]] = ("track_running_stats",)
 
     def parameters(self) -> dict[str, ParamInfo]:
         shape = (self.num_features,)
-        return {
-            "weight": ParamInfo(shape),
-            "bias": ParamInfo(shape),
-            "running_mean": ParamInfo(shape, "stat"),
-            "running_var": ParamInfo(shape, "stat"),
-        }
+        statistics = ("running_mean", "running_var") if self.track_running_stats else ()
+        affine = {"weight": ParamInfo(shape), "bias": ParamInfo(shape)}
+        return affine | {name: ParamInfo(shape, "stat") for name in statistics}
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class BatchNorm1d(BatchNorm):
     @property
     def as_planes(self) -> BatchNorm2d:
         """Return the equivalent operation on planes of one row."""
-        return BatchNorm2d(self.num_features, self.eps, self.momentum)
+        return BatchNorm2d(self.num_features, self.eps, self.momentum, self.track_running_stats)
 
     def output(self, *inputs: Shape) -> Shape:
         shape = inputs[0]
@@ -51,7 +55,10 @@ class BatchNorm1d(BatchNorm):
 
 @dataclass(frozen=True)
 class GroupNorm(Operation):
-    """Normalisation over num_groups equal runs of channels, with one affine pair (weight and bias) for each channel."""
+    """Normalisation over num_groups equal runs of channels, with one affine pair (weight and bias) for each channel.
+
+    With as many groups as channels it is torch's instance normalisation.
+    """
 
     num_groups: int
     num_channels: int
@@ -63,6 +70,8 @@ class GroupNorm(Operation):
             self.refuse(f"num_channels={self.num_channels}", f"a multiple of num_groups={self.num_groups}")
 
     def output(self, *inputs: Shape) -> Shape:
+        if len(inputs[0]) == 2:
+            return sequence(self, inputs[0], self.num_channels)
         return planes(self, inputs[0], self.num_channels)
 
     def parameters(self) -> dict[str, ParamInfo]:
