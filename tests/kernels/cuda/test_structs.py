@@ -130,7 +130,7 @@ def test_words_and_bits_are_of_any_type_of_4_bytes() -> None:
 
 
 def test_an_unknown_kernel_is_refused() -> None:
-    with pytest.raises(ValueError, match="kernel ad has no row; expected one of activation_backward,"):
+    with pytest.raises(ValueError, match="kernel ad has no row; expected one of absolute_error,"):
         launch.launch("ad", 24, **add())
 
 
