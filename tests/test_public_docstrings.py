@@ -86,5 +86,7 @@ def test_a_public_class_says_what_each_field_and_argument_is(name: str) -> None:
 
 def test_every_module_opens_with_a_sentence_that_stands_alone() -> None:
     lines = {module: first_line(contents(module).docstring or "") for module in MODULES}
-    wrong = [f"{module}: {line or 'no docstring'}" for module, line in lines.items() if not line or HEADLESS.match(line)]
+    wrong = [
+        f"{module}: {line or 'no docstring'}" for module, line in lines.items() if not line or HEADLESS.match(line)
+    ]
     assert not wrong, "\n".join(wrong)
