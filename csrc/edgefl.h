@@ -95,6 +95,13 @@ typedef struct {
     efl_int64 planes, height, width, scale_h, scale_w;
 } efl_scaling;
 
+/* Planes [planes, height, width] sampled anew as [planes, out_height, out_width]. Modes 2 to 4 put them with their corner
+ * at (top, left). No extent is 0 or above 2^30. */
+typedef struct {
+    efl_int64 planes, height, width, out_height, out_width, top, left;
+    efl_int32 mode;
+} efl_resampling;
+
 /* Sequences of `steps` steps, `batch` side by side in each: [steps, batch, units] and alike. */
 typedef struct {
     efl_int64 steps, batch, units;

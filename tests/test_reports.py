@@ -502,7 +502,7 @@ REFUSED = [
     Report(
         "google-parfait/tensorflow-federated#1042",
         with_settings(loss=FocalLoss()),
-        "loss is FocalLoss, a function of your program; expected one of cross-entropy, bce, mse, huber, or of nn.",
+        "loss is FocalLoss, a function of your program; expected one of cross-entropy, bce, mse, huber, l1, or of nn.",
     ),
     Report(
         "tensorflow/tensorflow#45361", of_model(deep_lstm, (STEPS, Y, WHO)), "module 'lstm' (LSTM): bidirectional=True"

@@ -15,7 +15,7 @@ from bench.collection import oracle
 from bench.collection.entry import Entry
 from edgefl.errors import EdgeflError
 from edgefl.learning import GraphLearner, Samples, pack_inputs
-from edgefl.learning.losses import CROSS_ENTROPY, MSE
+from edgefl.learning.losses import MSE, CrossEntropy
 from edgefl.models.graph import Model
 from edgefl.torch import from_torch
 
@@ -78,7 +78,8 @@ def exported_s(module: nn.Module, example: tuple[Tensor, ...]) -> float | None:
 def samples(entry: Entry, example: tuple[Tensor, ...], target: Tensor | tuple[Tensor, ...]) -> Samples:
     """Return a batch as edgefl's samples. Raises EdgeflError where edgefl has no such inputs or targets."""
     targets = target if isinstance(target, tuple) else (target,)
-    dtype, loss = (torch.float32, MSE()) if entry.target == "values" else (torch.int32, CROSS_ENTROPY)
+    labels = CrossEntropy(class_axis=entry.axis_of_classes)
+    dtype, loss = (torch.float32, MSE()) if entry.target == "values" else (torch.int32, labels)
     y, *further = (each.to(dtype).contiguous().numpy() for each in targets)
     return Samples(inputs(example), y, loss=loss, auxiliary=tuple(further))
 

@@ -54,6 +54,11 @@ class Entry(NamedTuple):
     def source(self) -> str:
         return self.name.split("/")[0]
 
+    @property
+    def axis_of_classes(self) -> Literal[1, -1]:
+        """The class_axis of the loss: 1, or -1 where the classes are the last axis."""
+        return 1 if self.classes == 1 else -1
+
     def module(self, seed: int = 1) -> nn.Module:
         """Build the module in training mode. The weights depend on the seed alone."""
         torch.manual_seed(seed)

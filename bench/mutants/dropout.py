@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "onnx-cut-average",
-        "edgefl/study/export/onnx_nodes.py",
+        "edgefl/study/export/onnx_pools.py",
         "    if counts and any(over):\n",
         "    if counts and any(before) and not any(over):\n",
         "the averages of cut windows count what is behind the padding",

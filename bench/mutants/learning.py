@@ -204,9 +204,9 @@ MUTANTS = (
     ),
     Mutant(
         "evaluation-by-examples",
-        "edgefl/learning/running/inference.py",
-        "share = len(index) / samples.loss.divisor(samples.y, index)",
-        "share = 1.0",
+        "edgefl/learning/scores.py",
+        "    return rows.size / divisor if divisor else 0.0",
+        "    return 1.0",
         "an evaluation's mean loss divides by the examples, whatever their classes weigh",
         LOSSES,
     ),
@@ -253,8 +253,8 @@ MUTANTS = (
     Mutant(
         "label-beyond",
         "edgefl/learning/running/input_checks.py",
-        "y.max() >= outputs",
-        "y.max() > outputs",
+        "labels.max() >= outputs",
+        "labels.max() > outputs",
         "a label one beyond the classes is read",
         LEARNER,
     ),

@@ -43,6 +43,8 @@ class Place:
     channels, kernel, stride, padding  of both of its convolutions, with max pooling 2 x 2 after each
     rates   that may be chosen
     rounds  of a run, and of a short one that chooses a rate
+    samples  number of samples of the data set that the clients share, drawn for each seed. 0: all
+    points   evaluations of a run, 0 for as many as the study has
     """
 
     data: str
@@ -51,6 +53,8 @@ class Place:
     convolution: tuple[int, int, int]
     rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3)
     rounds: tuple[int, int] = (60, 20)
+    samples: int = 0
+    points: int = 0
 
 
 def _of(clients: int, per_round: int, partition: str = "dirichlet:0.1", **more: Any) -> dict[str, Any]:
@@ -64,6 +68,14 @@ WORKLOADS = {
     "fashion": Place("fashion-mnist", _of(100, 10), (20, 20), (3, 1, 1)),
     "emnist": Place("emnist_byclass_official_test.npz", _of(100, 10), (20, 20), (3, 1, 1)),
 }
+THINNED = {  # places with a part of the samples, for studies that adapt every client at every evaluation
+    f"{name}-5000": replace(WORKLOADS[name], settings=_of(20, 5), samples=5000, points=6)
+    for name in ("fashion", "emnist")
+}
+
+
+def place(name: str) -> Place:
+    return WORKLOADS[name] if name in WORKLOADS else THINNED[name]
 
 
 @dataclass(frozen=True)
@@ -134,7 +146,7 @@ HELD_OUT = Study(  # local training has nothing for clients that never take part
 def tuned(study: Study, workload: str, name: str) -> Run:
     """Return the run that chooses a method's rate. Its federation and the tried options decide."""
     method = study.methods[study.methods[name].like or name]
-    rates = ((method.rate, WORKLOADS[workload].rates),)
+    rates = ((method.rate, place(workload).rates),)
     experiment = _trials(workload, method.label, rates)
     return Run(f"{workload}-{folder(method.label)}-rate", experiment, federation)
 
@@ -148,7 +160,7 @@ def adapted(study: Study, workload: str, name: str, rate: float) -> Run:
 
 def searched(study: Study, workload: str, name: str, values: Mapping[str, Any], seed: int) -> Run:
     """Return one seed of a trial of a method's search. Clients are tested on their validation samples."""
-    method, short = study.methods[study.methods[name].like or name], WORKLOADS[workload].rounds[1]
+    method, short = study.methods[study.methods[name].like or name], place(workload).rounds[1]
     experiment = replace(_experiment(workload, _at(method, values), seed, eval_every=short), rounds=short)
     named = folder(_at(method, values))
     return Run(f"{workload}-{named}-trial-seed{seed}", experiment, federation)
@@ -160,14 +172,15 @@ def run(
     """Return a whole run of a method."""
     method = study.methods[name]
     label = _at(method, {method.rate: rate, **(adapting or {})})
-    every = study.more.get("rounds", WORKLOADS[workload].rounds[0]) // (method.points or study.points)
+    points = method.points or place(workload).points or study.points
+    every = study.more.get("rounds", place(workload).rounds[0]) // points
     experiment = _experiment(workload, label, seed, eval_every=every, **study.more)
     return Run(f"{workload}-{folder(method.label)}-seed{seed}", experiment, federation)
 
 
 def _trials(workload: str, label: str, tried: Grid) -> Experiment:
     """Return the experiment of short runs that choose among values. A trial is evaluated after its last round alone."""
-    short = WORKLOADS[workload].rounds[1]
+    short = place(workload).rounds[1]
     return _experiment(workload, label, SEEDS[0], tune=tried, tune_rounds=short, eval_every=10)
 
 
@@ -178,8 +191,8 @@ def _at(method: Method, values: Mapping[str, Any]) -> str:
 
 
 def _experiment(workload: str, label: str, seed: int, **more: Any) -> Experiment:
-    settings = {**WORKLOADS[workload].settings, "rounds": WORKLOADS[workload].rounds[0], "checkpoint_every": 5, **more}
-    return Experiment((label,), data=WORKLOADS[workload].data, seed=seed, **settings)
+    settings = {**place(workload).settings, "rounds": place(workload).rounds[0], "checkpoint_every": 5, **more}
+    return Experiment((label,), data=place(workload).data, seed=seed, **settings)
 
 
 # Federations.
@@ -187,8 +200,9 @@ def _experiment(workload: str, label: str, seed: int, **more: Any) -> Experiment
 
 def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
     """Return the experiment's federation, with the model of its place."""
-    workload = next(each for each in WORKLOADS.values() if each.data == experiment.data)
+    workload = _place_of(experiment)
     data = data_of(experiment, data_dir)
+    data = _thinned(data, workload.samples, experiment.seed) if workload.samples else data
     data = _in_groups(data, experiment.owners, experiment.seed) if experiment.partition == "group" else data
     graph = model(workload, data.input_shape, data.classes)
     drawn = Model(graph, graph.init(rng.stream(experiment.seed, rng.INIT)))
@@ -209,6 +223,18 @@ def model(workload: Place, input_shape: Shape, classes: int) -> Graph:
     nodes.append(Node("flatten", Flatten(), (last,)))
     (features,) = Graph(input_shape, tuple(nodes)).output_shape
     return Graph(input_shape, (*nodes, Node("fc", Linear(features, classes), ("flatten",))))
+
+
+def _place_of(experiment: Experiment) -> Place:
+    """Return the place that has the experiment's data and number of clients, or else the first with these data."""
+    of_data = [each for each in (*WORKLOADS.values(), *THINNED.values()) if each.data == experiment.data]
+    return next((each for each in of_data if each.settings["clients"] == experiment.owners), of_data[0])
+
+
+def _thinned(data: DataSet, samples: int, seed: int) -> DataSet:
+    """Return the data with `samples` of its samples, in their order. The data have neither groups nor a test part."""
+    chosen = np.sort(rng.stream(seed, rng.PARTITION, client=1).permutation(len(data))[:samples])
+    return replace(data, x=data.x[chosen], y=data.y[chosen])
 
 
 def _in_groups(data: DataSet, groups: int, seed: int) -> DataSet:

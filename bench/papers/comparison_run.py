@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.papers import comparison
-from bench.papers.comparison import COMPARISON, SEEDS, WORKLOADS, Study
+from bench.papers.comparison import COMPARISON, SEEDS, THINNED, WORKLOADS, Study, place
 from bench.papers.comparison_table import Known, print_table
 from bench.papers.pieces import Piece, known, piece
 from bench.papers.search import Tried, best_of, next_trial
@@ -92,7 +92,7 @@ class Maker:
     def _searched(self, workload: str, name: str) -> Piece:
         """Carry out a method's search, and return all trials and the chosen values."""
         method, tried = self.study.methods[self.study.methods[name].like or name], list[Tried]()
-        rates, trials = WORKLOADS[workload].rates[1:], self.study.trials
+        rates, trials = place(workload).rates[1:], self.study.trials
         while (values := next_trial(method.rate, rates, method.own, tried, trials)) is not None:
             runs = [comparison.searched(self.study, workload, name, values, seed) for seed in comparison.TUNING_SEEDS]
             tried.append(mean_of(values, [self._trial(run) for run in runs]))
@@ -268,8 +268,9 @@ def _parser(study: Study) -> argparse.ArgumentParser:
         return read
 
     workloads, methods = list(WORKLOADS), list(study.methods)
+    places = [*workloads, *THINNED]
     parser.add_argument(
-        "--workloads", "--places", type=some(workloads), default=workloads, help=f"some of {'; '.join(workloads)}"
+        "--workloads", "--places", type=some(places), default=workloads, help=f"some of {'; '.join(places)}"
     )
     parser.add_argument("--methods", type=some(methods), default=methods, help=f"some of {'; '.join(methods)}")
     parser.add_argument("--seeds", type=_seeds, default=SEEDS, help="some seeds, separated by commas; default: all")

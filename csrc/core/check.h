@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 
 #include "geometry.h"
 
@@ -128,6 +129,23 @@ inline efl_status codes_fit(const efl_pool2d& p) {
 inline efl_status whole_rows(const float* ids, efl_int64 count, efl_int64 rows) {
     for (efl_int64 i = 0; i < count; ++i)
         if (!(ids[i] >= 0 && ids[i] < float(rows)) || float(efl_int64(ids[i])) != ids[i]) return EFL_BAD_INDEX;
+    return EFL_OK;
+}
+
+// Steps of an expression: known operations, which read inputs that are there, constants or earlier steps.
+inline efl_status program_steps(const efl_int32* program, efl_int64 steps, efl_int64 constants,
+                                std::initializer_list<const float*> inputs) {
+    constexpr int operands[] = {0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 1, 1, 1, 1, 1, 1}, most = 59;
+    const efl_int64 given = efl_int64(inputs.size());
+    if (steps < 1 || steps > most) return EFL_BAD_ARGUMENT;
+    for (efl_int64 k = 0; k < steps; ++k) {
+        const efl_int32* const step = program + 4 * k;
+        if (step[0] < 0 || step[0] >= efl_int32(std::size(operands))) return EFL_BAD_ARGUMENT;
+        if (step[0] == 0 && (step[1] < 0 || step[1] >= constants)) return EFL_BAD_ARGUMENT;
+        for (int i = 1; i <= operands[step[0]]; ++i)
+            if (step[i] < 0 || step[i] >= given + k || (step[i] < given && !inputs.begin()[step[i]]))
+                return EFL_BAD_ARGUMENT;
+    }
     return EFL_OK;
 }
 

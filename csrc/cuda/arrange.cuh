@@ -63,6 +63,106 @@ EFL_KERNEL(upsample_backward, 256) {
     });
 }
 
+// Planes sampled anew. Along an axis a cell of the result is cell + share (other - cell), both of the source.
+struct Sampled {
+    int cell, other;
+    float share;
+};
+
+struct ResampledAxis {
+    int size, result, before, mode;
+};
+
+EFL_DEVICE int cell_of_room(const ResampledAxis& a, int i) {
+    if (a.mode == 5) return a.size - 1 - i;
+    if (i >= 0 && i < a.size) return i;
+    if (a.mode == 2) return i < 0 ? -i : 2 * (a.size - 1) - i;
+    if (a.mode == 3) return i < 0 ? 0 : a.size - 1;
+    return i < 0 ? i + a.size : i - a.size;
+}
+
+// Exact: a place between cells is a fraction.
+EFL_DEVICE Sampled sampled(const ResampledAxis& a, int i) {
+    if (a.mode >= 2) {
+        const int cell = cell_of_room(a, i - a.before);
+        return {cell, cell, 0.0f};
+    }
+    const bool is_aligned = a.mode == 1, has_steps = a.result > 1;
+    const Size parts = is_aligned ? (has_steps ? a.result - 1 : 1) : 2 * a.result;
+    const Size place = is_aligned ? (has_steps ? Size(i) * (a.size - 1) : 0) : (2 * Size(i) + 1) * a.size - a.result;
+    if (place <= 0) return {0, smaller(1, a.size - 1), 0.0f};
+    const int cell = smaller(int(place / parts), a.size - 1);
+    return {cell, smaller(cell + 1, a.size - 1), float(place - cell * parts) / float(parts)};
+}
+
+// The weight of a cell of the source in cell i of the result.
+EFL_DEVICE float weight_of(const ResampledAxis& a, int cell, int i) {
+    const Sampled s = sampled(a, i);
+    return (s.cell == cell ? 1 - s.share : 0.0f) + (s.other == cell ? s.share : 0.0f);
+}
+
+// Numbers of the results of which a cell may be a part: the results near it of an interpolation, else its own and the
+// room's.
+EFL_DEVICE int first_part(const ResampledAxis& a, int cell) {
+    if (a.mode < 2) return larger(0, int(Size(cell - 1) * a.result / a.size) - 2);
+    return a.mode == 5 ? a.size - 1 - cell : 0;
+}
+
+EFL_DEVICE int end_of_parts(const ResampledAxis& a, int cell) {
+    if (a.mode < 2) return smaller(a.result, int(Size(cell + 2) * a.result / a.size) + 2);
+    return a.mode == 5 ? a.size - cell : a.result - a.size + 1;
+}
+
+EFL_DEVICE int part_of(const ResampledAxis& a, int cell, int k) {
+    if (a.mode < 2 || a.mode == 5 || k < a.before) return k;
+    return k == a.before ? a.before + cell : a.size + k - 1;
+}
+
+EFL_DEVICE ResampledAxis rows_of(const ResampleArgs& a) {
+    return {int(a.height), int(a.out_height), int(a.top), a.mode == 5 ? 3 : int(a.mode)};
+}
+
+EFL_DEVICE ResampledAxis columns_of(const ResampleArgs& a) {
+    return {int(a.width), int(a.out_width), int(a.left), int(a.mode)};
+}
+
+EFL_KERNEL(resample_forward, 256) {
+    const ResampledAxis down = rows_of(a), across = columns_of(a);
+    each_position(a.planes * a.out_height * a.out_width, [&](int i) {
+        const Cell to = cell_of(i, a.out_height, a.out_width);
+        const Sampled row = sampled(down, to.row), col = sampled(across, to.col);
+        const float* const one = a.source + (to.plane * down.size + row.cell) * across.size;
+        const float* const other = a.source + (to.plane * down.size + row.other) * across.size;
+        if (a.mode >= 2) {
+            a.to[i] = one[col.cell];
+            return;
+        }
+        const float rest = 1 - col.share, above = rest * one[col.cell] + col.share * one[col.other];
+        a.to[i] = (1 - row.share) * above + row.share * (rest * other[col.cell] + col.share * other[col.other]);
+    });
+}
+
+EFL_KERNEL(resample_backward, 256) {
+    const ResampledAxis down = rows_of(a), across = columns_of(a);
+    each_position(a.planes * a.height * a.width, [&](int i) {
+        const Cell to = cell_of(i, a.height, a.width);
+        float sum = 0;
+        const int end_of_rows = end_of_parts(down, to.row), end_of_columns = end_of_parts(across, to.col);
+        for (int k = first_part(down, to.row); k < end_of_rows; ++k) {
+            const int row = part_of(down, to.row, k);
+            const float share = weight_of(down, to.row, row);
+            if (share == 0) continue;
+            const float* const from = a.source + (to.plane * down.result + row) * across.result;
+            for (int m = first_part(across, to.col); m < end_of_columns; ++m) {
+                const int col = part_of(across, to.col, m);
+                const float weight = weight_of(across, to.col, col);
+                if (weight != 0) sum += share * weight * from[col];
+            }
+        }
+        a.to[i] = sum;
+    });
+}
+
 // y[b, c, r, :] = x[b, r, c, :].
 EFL_KERNEL(transpose_values, TILE_THREADS) {  // inner: 1
     EFL_SHARED Tile shared;

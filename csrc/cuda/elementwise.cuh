@@ -96,3 +96,64 @@ EFL_KERNEL(fill_zero, 256) {
     const Size rest = a.bytes - 16 * fours;  // may be of 2^31 bytes and more
     for (Size i = thread_of_grid(); i < rest; i += threads_of_grid()) a.x[16 * fours + i] = 0;
 }
+
+// ---- expressions -----------------------------------------------------------------------------------------------------
+
+// NaN stays, as it does in none of fmaxf, fminf and comparisons.
+EFL_DEVICE float better_of(float p, float q, bool is_q_better) { return p != p ? p : q != q || is_q_better ? q : p; }
+
+EFL_DEVICE float step_of(int operation, float p, float q, float r) {
+    switch (operation) {
+        case 1: return p + q;
+        case 2: return p - q;
+        case 3: return p * q;
+        case 4: return p / q;
+        case 5: return better_of(p, q, q > p);
+        case 6: return better_of(p, q, q < p);
+        case 7: return powf(p, q);
+        case 8: return p < q ? 1.0f : 0.0f;
+        case 9: return p <= q ? 1.0f : 0.0f;
+        case 10: return p == q ? 1.0f : 0.0f;
+        case 11: return p != 0 ? q : r;
+        case 12: return expf(p);
+        case 13: return logf(p);
+        case 14: return sqrtf(p);
+        case 15: return sinf(p);
+        case 16: return cosf(p);
+        default: return fabsf(p);
+    }
+}
+
+// A thread keeps the values of all steps for its position, of which it reads few.
+EFL_KERNEL(evaluate, 256) {
+    each_position(a.count, [&](int i) {
+        float value[64];
+        const float* const inputs[5] = {a.a, a.b, a.c, a.d, a.e};
+        for (int k = 0; k < 5; ++k) value[k] = inputs[k] ? inputs[k][i] : 0;
+        for (int k = 0; k < int(a.steps); ++k) {
+            const int* const step = a.program + 4 * k;
+            value[5 + k] = step[0] == 0 ? float(a.constants[step[1]])
+                                        : step_of(step[0], value[step[1] & 63], value[step[2] & 63], value[step[3] & 63]);
+        }
+        a.y[i] = value[4 + int(a.steps)];
+    });
+}
+
+EFL_KERNEL(expand, 256) {
+    const unsigned length = unsigned(a.channels), copies = unsigned(a.count / (a.batch * a.channels));
+    each_position(a.count, [&](int i) { a.y[i] = a.x[unsigned(i) / (length * copies) * length + unsigned(i) % length]; });
+}
+
+EFL_KERNEL(reduce, 256) {
+    const int length = int(a.inner), values = int(a.channels), kind = int(a.kind);
+    const float scale = float(a.scale);
+    each_position(a.count, [&](int i) {
+        const float* const x = a.x + Size(i / length) * values * length + i % length;
+        float found = x[0];
+        for (int c = 1; c < values; ++c) {
+            const float v = x[Size(c) * length];
+            found = kind == 0 ? found + v : better_of(found, v, kind == 1 ? v > found : v < found);
+        }
+        a.y[i] = kind == 0 ? found * scale : found;
+    });
+}

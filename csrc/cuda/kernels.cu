@@ -17,6 +17,7 @@
 #include "sparse_convolution.cuh"
 #include "sparse_linear.cuh"
 #include "steps.cuh"
+#include "place_loss.cuh"
 #include "target_loss.cuh"
 #include "tf32.cuh"
 #include "update.cuh"

@@ -1,4 +1,4 @@
-// GRU and LSTM over all steps of sequences: in one launch (recurrent_through.cuh) or with a launch a step
+// RNN, GRU and LSTM over all steps of sequences: in one launch (recurrent_through.cuh) or with a launch a step
 // (recurrent_step.cuh); here, sequences turned into steps and back. Contracts: edgefl/kernels/table.py.
 #pragma once
 #include "recurrent_step.cuh"

@@ -1,4 +1,4 @@
-// What a GRU and an LSTM do at a unit of an example in a step, either way; products with states are made elsewhere.
+// What an RNN, a GRU and an LSTM do at a unit of an example in a step, either way; products with states are made elsewhere.
 // A cell carries a value of its own from step to step: the unit's state, or what an LSTM calls its cell.
 #pragma once
 #include "activation.cuh"
@@ -24,6 +24,26 @@ struct Slopes {
 
 EFL_DEVICE float less_square(float y) { return 1 - y * y; }  // the slope of tanh
 EFL_DEVICE float slope_of_sigmoid(float y) { return y * (1 - y); }
+
+// The rectifier's slope is that of its result, too.
+template <bool RELU>
+struct Rnn {
+    static constexpr int GATES = 1, LAST = 0;
+
+    EFL_DEVICE float opened(int, float given, float sum) { return given + sum; }
+
+    EFL_DEVICE Moved moved(const float (&)[MOST_GATES], float given, float sum, float) {
+        const float total = given + sum, state = RELU ? (total < 0 ? 0.0f : total) : tanhf(total);
+        return {state, state, state, state};
+    }
+
+    EFL_DEVICE Slopes slopes(const Saved& saved, float product, float, bool passes) {
+        const float state = saved.gates[0], grad = saved.dy + product;
+        const float slope = RELU ? (state > 0 ? 1.0f : 0.0f) : less_square(state);
+        const float through = passes ? grad * slope : 0.0f;
+        return {{through, 0.0f, 0.0f, 0.0f}, through, 0.0f};
+    }
+};
 
 struct Gru {
     static constexpr int GATES = 3, LAST = 2;

@@ -205,6 +205,26 @@ EFL_DEVICE void step_backward(const BackwardArgs& a, StepMemory& memory) {
     put<Cell>(a, slopes, step, example, unit);
 }
 
+EFL_KERNEL(rnn_tanh_step, EFL_RESIDENT(STEP_THREADS, 2)) {
+    EFL_SHARED StepMemory memory;
+    step_forward<Rnn<false>>(a, memory);
+}
+
+EFL_KERNEL(rnn_tanh_back_step, EFL_RESIDENT(STEP_THREADS, 2)) {
+    EFL_SHARED StepMemory memory;
+    step_backward<Rnn<false>>(a, memory);
+}
+
+EFL_KERNEL(rnn_relu_step, EFL_RESIDENT(STEP_THREADS, 2)) {
+    EFL_SHARED StepMemory memory;
+    step_forward<Rnn<true>>(a, memory);
+}
+
+EFL_KERNEL(rnn_relu_back_step, EFL_RESIDENT(STEP_THREADS, 2)) {
+    EFL_SHARED StepMemory memory;
+    step_backward<Rnn<true>>(a, memory);
+}
+
 EFL_KERNEL(gru_step, EFL_RESIDENT(STEP_THREADS, 2)) {
     EFL_SHARED StepMemory memory;
     step_forward<Gru>(a, memory);

@@ -213,6 +213,28 @@ EFL_DEVICE void through_backward(const BackwardArgs& a, ThroughMemory<THREADS>& 
     }
 }
 
+EFL_KERNEL(rnn_tanh_through_few, 256) {
+    EFL_SHARED ThroughMemory<256> memory;
+    through_forward<Rnn<false>>(a, memory);
+}
+
+EFL_KERNEL(rnn_tanh_back_through_few, 256) {
+    EFL_SHARED ThroughMemory<256> memory;
+    EFL_SHARED float marks[MOST_UNITS];
+    through_backward<Rnn<false>>(a, memory, marks);
+}
+
+EFL_KERNEL(rnn_relu_through_few, 256) {
+    EFL_SHARED ThroughMemory<256> memory;
+    through_forward<Rnn<true>>(a, memory);
+}
+
+EFL_KERNEL(rnn_relu_back_through_few, 256) {
+    EFL_SHARED ThroughMemory<256> memory;
+    EFL_SHARED float marks[MOST_UNITS];
+    through_backward<Rnn<true>>(a, memory, marks);
+}
+
 EFL_KERNEL(gru_through_few, 256) {
     EFL_SHARED ThroughMemory<256> memory;
     through_forward<Gru>(a, memory);

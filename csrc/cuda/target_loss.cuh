@@ -1,4 +1,4 @@
-// Losses of outputs against as many targets: binary cross-entropy, squared error, Huber's. Not those of a label for a
+// Losses of outputs against as many targets: binary cross-entropy, squared and absolute error, Huber's. Not those of a label for a
 // row (loss.cuh). Contracts: edgefl/kernels/table.py.
 #pragma once
 #include "loss.cuh"
@@ -11,6 +11,7 @@ struct Loss {
 
 struct Binary {};
 struct Squared {};
+struct Absolute {};
 struct Huber {};
 
 EFL_DEVICE Loss loss_of(Binary, const TargetArgs& a, int i, float x, float t) {
@@ -21,6 +22,11 @@ EFL_DEVICE Loss loss_of(Binary, const TargetArgs& a, int i, float x, float t) {
 }
 
 EFL_DEVICE Loss loss_of(Squared, const TargetArgs&, int, float y, float t) { return {(y - t) * (y - t), 2 * (y - t)}; }
+
+EFL_DEVICE Loss loss_of(Absolute, const TargetArgs&, int, float y, float t) {
+    const float d = y - t;
+    return {fabsf(d), d > 0 ? 1.0f : d < 0 ? -1.0f : d * 0};
+}
 
 // With c the difference d cut off at delta, c (d - c / 2): d^2 / 2 inside, delta (|d| - delta / 2) outside.
 EFL_DEVICE Loss loss_of(Huber, const TargetArgs& a, int, float y, float t) {
@@ -50,6 +56,11 @@ EFL_KERNEL(binary_cross_entropy, LOSS_THREADS) {
 EFL_KERNEL(squared_error, LOSS_THREADS) {
     EFL_SHARED double shared[LOSS_THREADS];
     sum_losses<Squared>(a, shared);
+}
+
+EFL_KERNEL(absolute_error, LOSS_THREADS) {
+    EFL_SHARED double shared[LOSS_THREADS];
+    sum_losses<Absolute>(a, shared);
 }
 
 EFL_KERNEL(huber, LOSS_THREADS) {

@@ -60,4 +60,5 @@ NAMED: dict[str, Callable[[Reading, list[Parameter]], list[str]]] = {
     "rows_of_table": in_c,
     "weight_structure": in_c,
     "moments": in_c,
+    "program_steps": in_c,
 }

@@ -1,4 +1,4 @@
-// GRU and LSTM over all steps of sequences. Examples are independent: a few of them go through all the steps at once,
+// RNN, GRU and LSTM over all steps of sequences. Examples are independent: a few of them go through all the steps at once,
 // their states in a first cache and the weight in a second one, so threads meet at the end only.
 
 static efl_status to_steps_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 steps, float* y) {
@@ -136,6 +136,58 @@ struct Passing {
     }
     inline vf of(vf v, int64_t k) const { return marks ? keep_positive(v, load(marks + k)) : v; }
 };
+
+// ---- RNN
+
+static efl_status rnn_forward_f32(const efl_recurrence* shape, const float* weight, const float* bias, efl_int32 relu,
+                                  float* gates, float* states) {
+    const int64_t units = shape->units;
+    Recurrence r(*shape, 1);
+    if (!r.place_forward(r.room)) return EFL_NO_MEMORY;
+    r.pack_forward(weight, bias);
+    zero_floats(states, shape->batch * units);
+    r.each_panel([&](int64_t first, int64_t rows, float* sums) {
+        for (int64_t t = 0; t < shape->steps; ++t) {
+            r.of_states(states + r.state(t, first), rows, sums);
+            for (int64_t m = 0; m < rows; ++m) {
+                float *const gate = gates + r.state(t, first + m), *const after = states + r.state(t + 1, first + m);
+                const float* const sum = sums + m * r.room;
+                each_vector(units, [&](int64_t k, int n) {
+                    const vf v = add(part(gate + k, n), load(sum + k));
+                    const vf state = relu ? if_above(v, zero(), v, zero()) : tanh(v);
+                    put(gate + k, state, n), put(after + k, state, n);
+                });
+            }
+        }
+    });
+    return EFL_OK;
+}
+
+static efl_status rnn_backward_f32(const efl_recurrence* shape, const float* dy, const float* weight, efl_int32 relu,
+                                   efl_index listed, float* gates) {
+    const int64_t units = shape->units;
+    Recurrence r(*shape, 1);
+    if (!r.place_backward(r.room)) return EFL_NO_MEMORY;
+    r.pack_backward(weight);
+    const Passing passing(listed, r.room, r.start);
+    r.each_panel([&](int64_t first, int64_t rows, float* carry) {
+        zero_floats(carry, rows * r.room);
+        for (int64_t t = shape->steps - 1; t >= 0; --t) {
+            for (int64_t m = 0; m < rows; ++m) {
+                const int64_t at = r.state(t, first + m);
+                float* const carried = carry + m * r.room;
+                each_vector(units, [&](int64_t k, int n) {
+                    const vf grad = add(part(dy + at + k, n), load(carried + k)), state = part(gates + at + k, n);
+                    const vf through = relu ? keep_positive(grad, state) : mul(grad, less_square(state));
+                    put(gates + at + k, passing.of(through, k), n);
+                    store(carried + k, zero());
+                });
+            }
+            if (t > 0) r.of_gradients(gates + r.state(t, first), rows, carry);
+        }
+    });
+    return EFL_OK;
+}
 
 // ---- GRU
 

@@ -1,5 +1,5 @@
-// Losses of outputs against as many targets, one row at a time: binary cross-entropy, squared error, Huber's. Not those
-// of a label for a row (loss.inl.h).
+// Losses of outputs against as many targets, one row at a time: binary cross-entropy, squared and absolute error,
+// Huber's. Not those of a label for a row (loss.inl.h).
 //
 // A loss gives for a vector of outputs and one of targets, `at` in the row, the vector of losses and that of slopes.
 
@@ -20,6 +20,14 @@ struct SquaredLoss {
         const vf d = sub(y, t);
         *loss = mul(d, d);
         *slope = add(d, d);
+    }
+};
+
+struct AbsoluteLoss {
+    inline void vector(vf y, vf t, int64_t, int, vf* loss, vf* slope) const {
+        const vf d = sub(y, t), one = set1(1.0f);
+        *loss = absolute(d);
+        *slope = if_above(d, zero(), one, if_above(zero(), d, set1(-1.0f), mul(d, zero())));
     }
 };
 
@@ -88,4 +96,9 @@ static efl_status squared_error_f32(const float* y, const float* targets, efl_in
 static efl_status huber_f32(const float* y, const float* targets, efl_int64 batch, efl_int64 outputs, float delta,
                             float* dy, double* loss) {
     return error_of(HuberLoss{delta}, y, targets, batch, outputs, dy, loss);
+}
+
+static efl_status absolute_error_f32(const float* y, const float* targets, efl_int64 batch, efl_int64 outputs,
+                                     float* dy, double* loss) {
+    return error_of(AbsoluteLoss{}, y, targets, batch, outputs, dy, loss);
 }

@@ -126,7 +126,7 @@ def _training(options: argparse.Namespace) -> TrainingConfiguration:
             f"--saved {options.saved} with --method pflego; expected another, whose steps have this setting"
         )
     terms, loss = _terms(options), Loss.parse(options.loss)
-    loss.check_outputs(graph.output_shape[0])
+    loss.check_outputs(loss.split(graph.output_shape)[0])
     if options.measure and not (terms.is_plain and loss == CROSS_ENTROPY):
         raise ValueError(f"--measure with {options.optimizer} and {loss}; expected plain sgd and cross-entropy")
     if options.cut:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -65,17 +66,18 @@ def _call(model: Model, training: TrainingConfiguration) -> Callable[[], object]
     draw = np.random.default_rng(1)
     x = draw.standard_normal((batch, *graph.input_shape), np.float32)
     x = with_ids(graph, x)
-    samples = Samples(x, _targets(training.loss, draw, batch, graph.output_shape[0]), loss=training.loss)
+    samples = Samples(x, _targets(training.loss, draw, batch, graph.output_shape), loss=training.loss)
     batches = Listed([np.arange(batch, dtype=np.int32)] * STEPS, Keyed(1))
     options = FitOptions(training.neurons)
     return lambda: learner.fit(samples, batches, SGD(LR), options)
 
 
-def _targets(loss: Loss, draw: np.random.Generator, batch: int, outputs: int) -> Targets:
+def _targets(loss: Loss, draw: np.random.Generator, batch: int, output: tuple[int, ...]) -> Targets:
     """Return random targets that fit the loss."""
     if loss.has_labels:
-        return draw.integers(0, outputs, batch).astype(np.int32)
-    return draw.integers(0, 2, (batch, outputs)).astype(np.float32)
+        classes, places = loss.split(output)
+        return draw.integers(0, classes, (batch, *(places if prod(places) > 1 else ()))).astype(np.int32)
+    return draw.integers(0, 2, (batch, *output)).astype(np.float32)
 
 
 def _where() -> str:

@@ -6,6 +6,7 @@ is read from its file into one of a few learners, and written back after trainin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -75,7 +76,8 @@ class Federation:
     @property
     def decisions(self) -> int:
         """Return the number of decisions that an example has, or 0 if the loss has no right and wrong answers."""
-        return self.data.loss.decisions(self.graph.output_shape[0])
+        channels, places = self.data.loss.split(self.graph.output_shape)
+        return self.data.loss.decisions(channels, math.prod(places))
 
     @property
     def largest(self) -> int:

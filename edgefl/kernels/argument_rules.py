@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import weight_structure as matrix_layout
+from .expression_steps import MOST_STEPS, STEPS
 from .rule_expressions import expression
 from .rule_text import DerivedExtent, Rule, read_rule
 from .sparse_layout import ConvolutionShape, SparseConvolutionLayout
@@ -173,11 +174,28 @@ def rows_of_table(values: Values, extents: Extents) -> None:
         raise wrong("ids", wrong_ones[0], f"whole numbers in [0, {extents['V']})")
 
 
+def program_steps(values: Values, extents: Extents) -> None:
+    """Require steps of which each names an operation, and reads inputs that are there, constants or earlier steps."""
+    program, inputs = values["program"], [values[name] is not None for name in "abcde"]
+    operands = tuple(STEPS.values())
+    if not 1 <= len(program) <= MOST_STEPS:
+        raise wrong("program", program.shape, f"1 to {MOST_STEPS} steps")
+    for number, (operation, *read) in enumerate(program.tolist()):
+        are_known = [*inputs, *(True,) * number]
+        if not 0 <= operation < len(operands):
+            raise wrong("program", operation, f"an operation below {len(operands)}")
+        if operation == 0 and not 0 <= read[0] < extents["M"]:
+            raise wrong("program", read[0], f"a constant below {extents['M']}")
+        for each in read[: operands[operation]]:
+            if not 0 <= each < len(are_known) or not are_known[each]:
+                raise wrong("program", each, f"an input that is given, or an earlier step, before step {number}")
+
+
 NAMED: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, pool_window, planes, small_padding, code_cells, halved, outs_in_groups, structures, places,
-        kept_weights, weight_structure, moments, rows_of_table,
+        kept_weights, weight_structure, moments, rows_of_table, program_steps,
     )
 }  # fmt: skip
 """The rules that are functions, by the names that rows give them."""

@@ -23,9 +23,24 @@ ADAM_RATES = ("mean_share", "square_kept", "square_share", "step", "root", "eps"
 ACTIVATIONS = ("sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "softplus")
 """The smooth activations. An activation's number is its position in this tuple."""
 
+RESAMPLINGS = ("half_pixel", "aligned", "reflect", "replicate", "circular", "flip")
+"""The ways in which a plane is sampled anew. A way's number is its position in this tuple."""
+
 _CONV = "stride:pair padding:pair dilation:pair"
 _LANES = "x_lanes|B y_lanes|B"  # lanes of x or dx, and of y or dy: 1, or the floats of a word (see to_lanes)
 _POOL = "kernel:pair stride:pair padding:pair"
+_RESAMPLED = (
+    "x: 1 <= H <= 1073741824 and 1 <= W <= 1073741824: planes of 1 to 2^30 rows and columns",
+    "y: 1 <= M <= 1073741824 and 1 <= N <= 1073741824: planes of 1 to 2^30 rows and columns",
+    "mode: 0 <= mode < 6: 0 to 5",
+    "top: mode < 2 or 0 <= top <= M - H: 0 to {M - H}",
+    "left: mode < 2 or 0 <= left <= N - W: 0 to {N - W}",
+    "mode: mode != 2 or (top < H and M - H - top < H and left < W and N - W - left < W): "
+    "less room than ({H}, {W}) [shape]",
+    "mode: mode != 4 or (top <= H and M - H - top <= H and left <= W and N - W - left <= W): "
+    "at most ({H}, {W}) cells of room [shape]",
+    "mode: mode != 5 or (M == H and N == W): planes of ({H}, {W}) cells [shape]",
+)
 _NORM = "x[B,C,*] weight[C] bias[C]"
 _OUTPUT_GRAD = "dy[B,C,*] xhat[B,C,*] weight[C]"  # what reaches a normalisation from above
 _GRADS = "dx[B,C,*]!dy dweight[outs]! dbias[outs]!"
@@ -686,6 +701,45 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             cuda="a b out count channels inner",
         ),
         Signature(
+            "evaluate",
+            "a[*] b[*]? c[*]? d[*]? e[*]? program:int32[K,4] constants:float64[M] y[*]!a,b,c,d,e",
+            "y = the expression of the inputs that `program` writes down, value by value",
+            rules=("program_steps",),
+            c=InC(
+                "a b c d e inner program steps=K constants count=M y",
+                sizes="inner; each steps count",
+                checks=("program_steps(program, steps, count, {a, b, c, d, e})",),
+            ),
+            contract=(
+                "y[i] = the value of the last step. Values 0 to 4 are a[i] to e[i], and value 5 + k is the result of "
+                "step k: [operation, first, second, third] in numbers of earlier values. Operations, by their number: "
+                "0 constants[first], 1 sum, 2 difference, 3 product, 4 quotient, 5 larger, 6 smaller, 7 power, 8 "
+                "whether first < second, 9 whether first <= second, 10 whether they are equal (1 or 0), 11 second "
+                "where first is not 0 and else third, 12 exp, 13 log, 14 sqrt, 15 sin, 16 cos, 17 magnitude. NaN stays "
+                "in 5 and 6. 1 to 59 steps. EFL_BAD_ARGUMENT for another step, or for an input that is NULL. y may "
+                "alias inputs."
+            ),
+        ),
+        Signature(
+            "expand",
+            "x[R,L] y[R,C,L]!",
+            "y[r, c] = x[r], each row C times",
+            c=InC("x rows=R copies=C length=L y"),
+            cuda="x y count batch channels",
+        ),
+        Signature(
+            "reduce",
+            "x[R,C,L] kind:int scale:real y[R,L]!",
+            "y[r] = the sum over c of x[r, c] times scale, or the largest or the smallest x[r, c]",
+            rules=("kind: 0 <= kind < 3: 0 to 2", "x: C >= 1: at least one value to reduce [arrays]"),
+            c=InC("x rows=R values=C length=L kind:int32 scale y"),
+            contract=(
+                "y[r, l] = over c the sum of x[r, c, l] times scale (kind 0), the largest (1) or the smallest (2); NaN "
+                "is larger and smaller than all others."
+            ),
+            cuda="x y count channels inner kind scale",
+        ),
+        Signature(
             "fill_zero",
             "x:any[*]!",
             "x = 0",
@@ -808,6 +862,34 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             c=InC("scaling=efl_scaling(B*C,H,W,scale) dy dx", sizes="planes height width scale_h scale_w"),
         ),
         Signature(
+            "resample_forward",
+            "x[B,C,H,W] mode:int top:int left:int y[B,C,M,N]!",
+            "y = x sampled anew in the way of this number in RESAMPLINGS",
+            rules=_RESAMPLED,
+            packs=True,
+            c=InC(
+                "resampling=efl_resampling(B*C,H,W,M,N,top,left,mode) x y",
+                sizes="planes height width; planes out_height out_width",
+            ),
+            contract=(
+                "mode 0: bilinear interpolation by half pixels; 1: bilinear interpolation with the corners of x and y "
+                "at one place; 2, 3, 4: x with its corner at (top, left), and around it the cells mirrored at the "
+                "edge, the nearest cell, or the cells of the other side; 5: the columns in reverse. EFL_BAD_ARGUMENT "
+                "for another mode, and for room that is negative. (torch.nn.functional.interpolate and pad)"
+            ),
+        ),
+        Signature(
+            "resample_backward",
+            "dy[B,C,M,N] mode:int top:int left:int dx[B,C,H,W]!",
+            "dx = for each cell the sum of dy over the cells that it is part of, by its weight in each",
+            rules=tuple(rule.replace("x:", "dx:", 1).replace("y:", "dy:", 1) for rule in _RESAMPLED),
+            packs=True,
+            c=InC(
+                "resampling=efl_resampling(B*C,H,W,M,N,top,left,mode) dy dx",
+                sizes="planes height width; planes out_height out_width",
+            ),
+        ),
+        Signature(
             "transpose",
             "x[B,R,C,*] y[B,C,R,*]!",
             "y[b, c, r] = x[b, r, c]",
@@ -862,6 +944,36 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "x[b, c, t] = y[S - T + t, b, c]",
             rules=("y: S >= T: at least the {T} steps of x [arrays]",),
             c=InC("y passed=S-T B C steps=T x", sizes="each passed steps; passed+steps batch channels"),
+        ),
+        Signature(
+            "rnn_forward",
+            "gates[T,B,H]+ weight[H,H] bias[H]? relu:flag states[S,B,H]!",
+            "states from states[0] = 0 on; gates, what the input gives them, become the states after each step",
+            rules=("states: S == T + 1: {T + 1} steps [arrays]",),
+            packs=True,
+            c=InC(
+                "shape=efl_recurrence(T,B,H) weight bias relu:int32 gates states",
+                sizes="each steps batch units; steps+1 batch units; units units",
+            ),
+            contract=(
+                "weight [units, units], bias [units] or NULL. gates [steps, batch, units]: what the input gives; on "
+                "return as states[1:]. states[t + 1] = tanh(gates[t] + weight states[t] + bias), or the rectifier of "
+                "the sum unless relu is 0; states [steps + 1, batch, units] are written from states[0] = 0 on."
+            ),
+        ),
+        Signature(
+            "rnn_backward",
+            "dy[T,B,H] gates[T,B,H]+ weight[H,H] relu:flag units<H",
+            "gates become the gradients of what the input gave them; 0 where units are not listed",
+            packs=True,
+            c=InC(
+                "shape=efl_recurrence(T,B,H) dy weight relu:int32 listed=units gates",
+                sizes="each steps batch units; steps+1 batch units; units units",
+            ),
+            contract=(
+                "dy [steps, batch, units] of states[1:]. gates, as the forward pass left them, become the gradients of "
+                "the sums. Of units that are not in `listed` they are 0, and no gradient passes through them."
+            ),
         ),
         Signature(
             "gru_forward",
@@ -1022,6 +1134,24 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             ),
         ),
         Signature(
+            "place_cross_entropy",
+            "logits[B,K,*] labels:int32[N,*] index[B]<N weight[K]? smoothing:real ignored:int dlogits[B,K,*]?!logits "
+            "loss:float64[1]+ correct:int64[1]+",
+            "cross_entropy of every place, with labels[index[b]]; a place counts if its label is a class, not ignored",
+            rules=("smoothing: 0 <= smoothing <= 1: 0 to 1",),
+            c=InC(
+                "logits labels rows=N ids=index weight B classes=K places=inner smoothing ignored dlogits loss correct",
+                sizes="batch classes places; rows places",
+            ),
+            contract=(
+                "cross_entropy of every place of logits [batch, classes, places]. The labels of example b are labels["
+                "ids[b], :], of [rows, places]. A place counts unless its label is outside [0, classes) or is "
+                "`ignored`. *loss += sum over the places that count; the mean divides by the sum of their labels' "
+                "weights. dlogits, if not NULL: the gradient of the mean, 0 at places that do not count; may alias "
+                "logits. (torch.nn.functional.cross_entropy with ignore_index)"
+            ),
+        ),
+        Signature(
             "binary_cross_entropy",
             "logits[B,K] targets[B,K] pos_weight[K]? dlogits[B,K]?!logits loss:float64[1]+ correct:int64[1]+",
             "loss += of each row its mean cross-entropy of K decisions; correct += right ones at logit 0",
@@ -1043,6 +1173,13 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
                 "An example's loss is the mean of (y - t)^2 over its outputs, *loss += their sum; dy, if not NULL: the"
                 " gradient of the mean over all [batch, outputs]; may alias y."
             ),
+        ),
+        Signature(
+            "absolute_error",
+            "y[B,K] targets[B,K] dy[B,K]?!y loss:float64[1]+",
+            "loss += of each row its mean absolute error; dy = the gradient of their mean, 0 where y is its target",
+            c=InC("y targets B outputs=K dy loss", empty="K"),
+            contract="squared_error with |y - t| in place of its square. (torch.nn.L1Loss)",
         ),
         Signature(
             "huber",

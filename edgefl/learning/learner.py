@@ -58,9 +58,10 @@ class Evaluation:
     """The result of an evaluation.
 
     loss_sum   `examples` times the mean loss of the examples
-    correct    number of right decisions
+    correct    number of right decisions. Where some places do not count, scores.evaluated says what it is
     decisions  number of decisions for each example. A label is one decision: the first largest logit should be the
-               label's. A binary target is one decision for each output, at logit 0
+               label's. A label per place is a decision for each place. A binary target is one decision for each output,
+               at logit 0
     """
 
     loss_sum: float
@@ -93,7 +94,8 @@ class Samples:
     """A labelled data set in memory, and the loss that is minimised on it. The model sees x * scale + shift.
 
     x       uint8 or floating [N, *input_shape], C-contiguous. A floating type must be the learner's (float32)
-    y       targets as the loss has them: int32 [N], labels from 0, or [N, outputs] of the learner's type
+    y       targets as the loss has them: int32 [N], labels from 0, int32 [N, *places], a label for each place of the
+            model's output, or [N, *output_shape] of the learner's type
     auxiliary  targets of each auxiliary output of the model, in the form of `y`. () stands for `y` at every output
     Raises  DataError if types or lengths do not fit, a label is negative, or a target does not fit the loss
     """

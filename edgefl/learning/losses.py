@@ -1,9 +1,10 @@
 """The losses that a model's outputs are trained for, with their settings, as values. The kernels compute them.
 
-A loss says what its targets are: one label per example, int32 [N], or one value per output, float [N, outputs]. The
-loss of a batch is the mean over its examples, as in torch. The loss of an example is the mean over its outputs. The
-text of a loss has its name and its settings, such as huber:delta=0.5. The command line, run.json and messages use this
-text.
+A loss says what its targets are. Labels are int32 [N], one per example, or int32 [N, *places], one per place of an
+output [classes, *places], such as a token or a pixel. Values are float [N, outputs], or [N, *shape] for an output of
+any shape. The loss of a batch is the mean over its examples, as in torch. The loss of an example is the mean over its
+outputs. With a label per place the loss of a batch is the mean over the places that count. The text of a loss has its
+name and its settings, such as huber:delta=0.5. The command line, run.json and messages use this text.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Loss(ABC):
             if key not in known or key in given:
                 raise ValueError(f"loss={text}: {setting}; expected each of {', '.join(known) or 'no setting'} once")
             given[key] = _numbers(text, value) if key.endswith("weight") else _number(text, value)
+            given[key] = _whole(text, value) if key in WHOLE else given[key]
         return LOSSES[name](**given)
 
     def __str__(self) -> str:
@@ -58,23 +60,34 @@ class Loss(ABC):
 
     def check_targets(self, y: Targets, rows: int) -> None:
         """Raise DataError if the targets of `rows` examples do not fit this loss. The error names the misfit."""
-        if y.dtype.kind != "f" or y.ndim != 2 or len(y) != rows or not y.flags.c_contiguous:
+        if y.dtype.kind != "f" or y.ndim < 2 or len(y) != rows or not y.flags.c_contiguous:
             raise DataError(f"y: {y.dtype} of shape {y.shape}; expected float32 of shape ({rows}, outputs) for {self}")
         if y.size and not (np.isfinite(y.min()) and np.isfinite(y.max())):
             raise DataError(f"y contains {y[~np.isfinite(y)][0]}; expected finite targets")
 
     def check_outputs(self, outputs: int) -> None:
-        """Raise DataError if the settings are for another number of outputs."""
+        """Raise DataError if the settings are for another number of outputs, which are the channels of the output."""
         for name in ("weight", "pos_weight"):
             weights = getattr(self, name, None)
             if weights is not None and len(weights) != outputs:
                 raise DataError(f"loss={self} has {len(weights)} numbers in {name}; expected {outputs}, one per output")
 
     @abstractmethod
-    def decisions(self, outputs: int) -> int:
+    def decisions(self, outputs: int, places: int = 1) -> int:
         """Return the number of decisions of an example that are right or wrong. It is 0 where a loss has no
         decisions.
+
+        outputs  channels of the model's output
+        places   places of the model's output, such as tokens or pixels
         """
+
+    def split(self, output: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """Return the number of channels of a model's output of this shape, and the extents of its places."""
+        return output[0], output[1:]
+
+    def counted(self, y: Targets) -> NDArray[np.bool_] | None:
+        """Return which labels per place count, or None where every target counts."""
+        return None
 
     def divisor(self, y: Targets, rows: Rows) -> float:
         """Return the number by which the sum of the losses of these rows is divided for their mean.
@@ -95,6 +108,8 @@ class CrossEntropy(Loss):
     weight           weight of each class, above 0, or None for 1. The mean of a batch divides by the sum of its labels'
                      weights
     label_smoothing  share of a label that all classes share
+    ignore_index     label of the places that do not count, where each place has a label
+    class_axis       axis of the classes in outputs with places: 1 as in torch's cross_entropy, or -1 for the last axis
     Raises           ValueError if a value is out of range
     """
 
@@ -103,23 +118,44 @@ class CrossEntropy(Loss):
 
     weight: Weights = None
     label_smoothing: float = 0.0
+    ignore_index: int = -100
+    class_axis: int = 1
 
     def __post_init__(self) -> None:
         _check_weights("weight", self.weight)
         if not 0 <= self.label_smoothing <= 1:
             raise ValueError(f"label_smoothing={self.label_smoothing}; expected 0 <= label_smoothing <= 1")
+        if self.class_axis not in (1, -1):
+            raise ValueError(f"class_axis={self.class_axis}; expected 1, or -1 for the last axis")
 
     def check_targets(self, y: Targets, rows: int) -> None:
-        if y.dtype != np.int32 or y.shape != (rows,) or not y.flags.c_contiguous:
-            raise DataError(f"y: {y.dtype} of shape {y.shape}; expected int32 of shape ({rows},)")
-        if len(y) and y.min() < 0:
-            raise DataError(f"y contains {y.min()}; expected labels >= 0")
+        if y.dtype != np.int32 or not y.ndim or len(y) != rows or not y.flags.c_contiguous:
+            raise DataError(f"y: {y.dtype} of shape {y.shape}; expected int32 of shape ({rows},) or ({rows}, *places)")
+        counted = self.counted(y)
+        labels = y if counted is None else y[counted]
+        if labels.size and labels.min() < 0:
+            ignored = "" if counted is None else f", or {self.ignore_index} for a place that does not count"
+            raise DataError(f"y contains {labels.min()}; expected labels >= 0{ignored}")
+        if y.ndim == 1 and self.ignore_index >= 0 and (y == self.ignore_index).any():
+            expected = "expected no such example where each example has one label: leave it out"
+            raise DataError(f"y contains {self.ignore_index}, the ignore_index of loss={self}; {expected}")
 
-    def decisions(self, outputs: int) -> int:
-        return 1
+    def decisions(self, outputs: int, places: int = 1) -> int:
+        return places
+
+    def split(self, output: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        return (output[0], output[1:]) if self.class_axis == 1 else (output[-1], output[:-1])
+
+    def counted(self, y: Targets) -> NDArray[np.bool_] | None:
+        found = None if y.ndim == 1 else y != self.ignore_index
+        return None if found is None or found.all() else found
 
     def divisor(self, y: Targets, rows: Rows) -> float:
-        return rows.size if self.weight is None else float(np.asarray(self.weight)[y[rows]].sum())
+        labels = y[rows]
+        counted = self.counted(labels) if y.ndim > 1 else None
+        if self.weight is None:
+            return labels.size if counted is None else int(counted.sum())
+        return float(np.asarray(self.weight)[labels if counted is None else labels[counted]].sum())
 
     def of_classes(self, classes: Sequence[int]) -> CrossEntropy:
         return self if self.weight is None else replace(self, weight=tuple(self.weight[c] for c in classes))
@@ -145,8 +181,8 @@ class BinaryCrossEntropy(Loss):
         if y.size and not 0 <= y.min() <= y.max() <= 1:
             raise DataError(f"y goes from {y.min():g} to {y.max():g}; expected targets from 0 to 1 for {self}")
 
-    def decisions(self, outputs: int) -> int:
-        return outputs
+    def decisions(self, outputs: int, places: int = 1) -> int:
+        return outputs * places
 
 
 @dataclass(frozen=True)
@@ -155,7 +191,17 @@ class MSE(Loss):
 
     name: ClassVar[str] = "mse"
 
-    def decisions(self, outputs: int) -> int:
+    def decisions(self, outputs: int, places: int = 1) -> int:
+        return 0
+
+
+@dataclass(frozen=True)
+class L1(Loss):
+    """The mean absolute error, torch.nn.L1Loss."""
+
+    name: ClassVar[str] = "l1"
+
+    def decisions(self, outputs: int, places: int = 1) -> int:
         return 0
 
 
@@ -174,12 +220,13 @@ class Huber(Loss):
         if not SMALLEST <= self.delta <= LARGEST:
             raise ValueError(f"delta={self.delta}; expected {SMALLEST:g} <= delta <= {LARGEST:g}")
 
-    def decisions(self, outputs: int) -> int:
+    def decisions(self, outputs: int, places: int = 1) -> int:
         return 0
 
 
+WHOLE = ("ignore_index", "class_axis")  # settings that are whole numbers
 SMALLEST, LARGEST = 1e-30, 1e30  # limits of a weight or a delta, whose products float32 holds
-LOSSES: dict[str, type[Loss]] = {each.name: each for each in (CrossEntropy, BinaryCrossEntropy, MSE, Huber)}
+LOSSES: dict[str, type[Loss]] = {each.name: each for each in (CrossEntropy, BinaryCrossEntropy, MSE, Huber, L1)}
 
 
 def _check_weights(name: str, weights: Weights) -> None:
@@ -195,6 +242,12 @@ def _number(text: str, value: str) -> float:
         return float(value)
     except ValueError:
         raise ValueError(f"loss={text}: {value!r}; expected a number") from None
+
+
+def _whole(text: str, value: str) -> int:
+    if not value.removeprefix("-").isdecimal():
+        raise ValueError(f"loss={text}: {value!r}; expected a whole number")
+    return int(value)
 
 
 def _numbers(text: str, value: str) -> tuple[float, ...]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NoReturn
 
 import numpy as np
 
 from edgefl.errors import DataError
 from edgefl.learning.learner import Samples
-from edgefl.learning.losses import MSE, BinaryCrossEntropy, CrossEntropy, Loss, Targets
+from edgefl.learning.losses import CROSS_ENTROPY, MSE, BinaryCrossEntropy, CrossEntropy, Loss, Targets
+from edgefl.models.graph import Graph
 
 LARGEST_LABEL = 2**24  # float32 holds every whole number up to this one
 
@@ -20,6 +22,14 @@ def default_loss(y: Targets) -> Loss:
     if y.dtype.kind == "i":
         return CrossEntropy()
     return BinaryCrossEntropy() if ((y == 0) | (y == 1)).all() else MSE()
+
+
+def blank_targets(count: int, graph: Graph, loss: Loss = CROSS_ENTROPY) -> Targets:
+    """Return targets of the value 0 for `count` examples and this loss of a model's output."""
+    places = loss.split(graph.output_shape)[1]
+    if loss.has_labels:
+        return np.zeros((count, *(places if prod(places) > 1 else ())), np.int32)
+    return np.zeros((count, *graph.output_shape), np.float32)
 
 
 def as_targets(y: Targets, loss: Loss) -> Targets:
@@ -34,7 +44,9 @@ def as_targets(y: Targets, loss: Loss) -> Targets:
         if (labels := _as_labels(y)) is not None:
             return labels
         refuse_values(y, loss)
-    return y.astype(np.float32)[:, None] if y.dtype.kind == "i" and not loss.has_labels else y
+    if y.dtype.kind != "i" or loss.has_labels:
+        return y
+    return y.astype(np.float32)[:, None] if y.ndim == 1 else y.astype(np.float32)
 
 
 def refuse_values(y: Targets, loss: Loss) -> NoReturn:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 from warnings import warn
 
@@ -58,7 +59,10 @@ class Task:
     @property
     def decisions(self) -> int:
         """The number of decisions of one example that are right or wrong. 0 if the loss has no decisions."""
-        return self.loss.decisions(self.outputs)
+        if self.graph is None:
+            return self.loss.decisions(self.outputs)
+        channels, places = self.loss.split(self.graph.output_shape)
+        return self.loss.decisions(channels, prod(places))
 
     @property
     def paces(self) -> Mapping[int, Throughput]:

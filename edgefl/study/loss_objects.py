@@ -7,21 +7,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from edgefl.learning.losses import LOSSES, MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from edgefl.learning.losses import L1, LOSSES, MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
 
 NOT_TAKEN: Mapping[
     str, Mapping[str, Any]
 ] = {  # options of torch's losses that edgefl does not have, and their defaults
-    "CrossEntropyLoss": {"reduction": "mean", "ignore_index": -100},
+    "CrossEntropyLoss": {"reduction": "mean"},
     "BCEWithLogitsLoss": {"reduction": "mean", "weight": None},
     "MSELoss": {"reduction": "mean"},
     "HuberLoss": {"reduction": "mean"},
+    "L1Loss": {"reduction": "mean"},
 }
 MADE: Mapping[str, Callable[[Any], Loss]] = {
-    "CrossEntropyLoss": lambda loss: CrossEntropy(_numbers(loss.weight), float(loss.label_smoothing)),
+    "CrossEntropyLoss": lambda loss: CrossEntropy(
+        _numbers(loss.weight), float(loss.label_smoothing), int(loss.ignore_index)
+    ),
     "BCEWithLogitsLoss": lambda loss: BinaryCrossEntropy(_numbers(loss.pos_weight)),
     "MSELoss": lambda loss: MSE(),
     "HuberLoss": lambda loss: Huber(float(loss.delta)),
+    "L1Loss": lambda loss: L1(),
 }
 INSTEAD = {  # other losses of torch -> what to give in their place
     "NLLLoss": "loss='cross-entropy', which is NLLLoss of a log_softmax",
@@ -33,6 +37,7 @@ FUNCTIONS = {  # functions of torch.nn.functional, which many users give in plac
     "binary_cross_entropy_with_logits": "bce",
     "mse_loss": "mse",
     "huber_loss": "huber",
+    "l1_loss": "l1",
 }
 
 

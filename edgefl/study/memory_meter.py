@@ -177,7 +177,8 @@ def _samples(graph: Graph, training: TrainingConfiguration) -> Samples:
     count = max(SAMPLES, training.batch, training.examples or 0)
     least = min((part.rows for part in id_values(graph)), default=256)
     x = values.randint(0, min(least, 256), (count, *graph.input_shape), np.uint8)
-    labels = values.randint(0, graph.output_shape[0], count, np.int32)
+    classes, places = training.loss.split(graph.output_shape)
+    labels = values.randint(0, classes, (count, *(places if math.prod(places) > 1 else ())), np.int32)
     return Samples(x, labels, scale=1.0 if id_values(graph) else 1 / 255)
 
 

@@ -80,6 +80,26 @@ def _nearest(lift: Lifting, input: fx.Node, output_size: Any, scale_factors: Any
     return lift.call(functional.interpolate, lift.lifted(input), None, scale_factors)
 
 
+def _bilinear(
+    lift: Lifting, input: fx.Node, output_size: Any, align_corners: bool, scale_factors: Any = None, *each: Any
+) -> Any:
+    if output_size is None:
+        factors = tuple(scale_factors) if isinstance(scale_factors, list | tuple) else (scale_factors, *each)
+        return lift.call(functional.interpolate, lift.lifted(input), None, factors, "bilinear", align_corners)
+    size = tuple(int(extent) for extent in lift.node.meta["val"].shape[2:])
+    return lift.call(functional.interpolate, lift.lifted(input), size, None, "bilinear", align_corners)
+
+
+def _linear(lift: Lifting, input: fx.Node, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Any:
+    factors = None if scale_factors is None else tuple(scale_factors)
+    size = int(lift.node.meta["val"].shape[2]) if output_size is not None else None
+    return lift.call(functional.interpolate, lift.lifted(input), size, factors, "linear", align_corners)
+
+
+def _flip(lift: Lifting, input: fx.Node, dims: list[int]) -> Any:
+    return lift.call(torch.flip, lift.lifted(input), dims)
+
+
 def _constant_pad(lift: Lifting, input: fx.Node, pad: Any, value: Any = 0) -> Any:
     return lift.call(functional.pad, lift.lifted(input), pad, "constant", value)
 
@@ -236,6 +256,8 @@ ATEN_FUNCTIONS: dict[str, Entry] = {
     "feature_dropout": _dropout_of_channels,
     "slice": _slice,
     "upsample_nearest2d": _nearest,
+    "upsample_bilinear2d": _bilinear,
+    "upsample_linear1d": _linear,
     "constant_pad_nd": _constant_pad,
     **dict.fromkeys(("cat", "concat", "concatenate"), _cat),
     "getitem": _item,

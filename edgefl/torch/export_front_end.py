@@ -18,6 +18,7 @@ from edgefl.models.graph import Graph
 from edgefl.models.graph.parameter_sources import needed_for
 from edgefl.torch.aten_attention import ATEN_ATTENTION
 from edgefl.torch.aten_compositions import ATEN_COMPOSITIONS
+from edgefl.torch.aten_expressions import ATEN_EXPRESSIONS
 from edgefl.torch.aten_functions import ATEN_FUNCTIONS
 from edgefl.torch.aten_layers import ATEN_LAYERS
 from edgefl.torch.aten_lifting import Lifting
@@ -31,7 +32,7 @@ from edgefl.torch.module_outputs import Chosen, WantedOutputs, chosen, found_aga
 from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
 from edgefl.torch.training_difference import check_modes
 
-TABLE = ATEN_FUNCTIONS | ATEN_COMPOSITIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION
+TABLE = ATEN_FUNCTIONS | ATEN_COMPOSITIONS | ATEN_EXPRESSIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION
 
 
 class Converted(NamedTuple):

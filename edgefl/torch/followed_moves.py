@@ -12,11 +12,10 @@ from torch import Tensor, fx
 from edgefl.errors import GraphError
 from edgefl.torch.code_lines import packet
 from edgefl.torch.exchanged_values import exchanged
-from edgefl.torch.moved_values import MOVING, SizedGraph, moved, numbered
+from edgefl.torch.moved_values import MOVING, VIEWS, SizedGraph, moved, numbered
 from edgefl.torch.traced_call import refused
 
 MOST_RANK = 4  # axes of a result, with the batch
-VIEWS = ("view", "_unsafe_view", "reshape")
 
 
 class FollowedMoves:

@@ -39,8 +39,10 @@ from edgefl.models.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.torch.aten_random import stochastic_depth
+from edgefl.torch.expression_calls import elementwise, expression_step
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.traced_call import (
+    BORDER_PADS,
     ModuleSemantics,
     Step,
     adaptive_max_pool,
@@ -48,11 +50,12 @@ from edgefl.torch.traced_call import (
     adaptive_pool_sequence,
     avg_pool,
     avg_pool_sequence,
+    border_pad,
     dropout,
     expect,
+    interpolation,
     max_pool,
     max_pool_sequence,
-    upsample,
 )
 
 
@@ -113,7 +116,9 @@ def _mul(input: Any, other: Any) -> Step:
 
 
 def _pad(input: Traced, pad: Any, mode: str = "constant", value: Any = None) -> Step:
-    expect("mode", mode, "constant")
+    if mode in BORDER_PADS:
+        return Step((border_pad(pad, mode),), (input,))
+    expect("mode", mode, "constant", *BORDER_PADS)
     expect("value", value, None, 0, 0.0)
     if len(pad) not in (2, 4) or min(pad) < 0:
         raise GraphError(f"pad={pad!r}; expected 2 or 4 numbers of at least 0")
@@ -125,7 +130,7 @@ def _interpolate(
     recompute_scale_factor: Any = None, antialias: bool = False,
 ) -> Step:  # fmt: skip
     expect("antialias", antialias, False)
-    return Step((upsample(size, scale_factor, mode, align_corners),), (input,))
+    return Step(interpolation(size, scale_factor, mode, align_corners, recompute_scale_factor), (input,))
 
 
 def _as_module(kind: type[nn.Module]) -> Callable[..., Step]:
@@ -159,6 +164,7 @@ def _identity(input: Traced) -> Step:
 
 
 FUNCTIONS: dict[Any, Callable[..., Step]] = {
+    elementwise: expression_step,
     functional.relu: _relu,
     torch.relu: _relu,
     functional.relu_: _relu_in_place,

@@ -10,8 +10,8 @@ import math
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Node
-from edgefl.models.graph.operations import Operation, Permute, Shape, Upsample
-from edgefl.torch.axis_order import Axes, Layout, Value, moved
+from edgefl.models.graph.operations import Concat, Elementwise, Operation, Permute, Shape, Upsample
+from edgefl.torch.axis_order import Axes, Layout, Value, moved, with_channels
 from edgefl.torch.shape_table import AxisConversion
 
 
@@ -41,6 +41,24 @@ class Builder:
             return self.run((op,), (value,), f"{value.name}_repeated", False, lambda rank: largest.axes)
 
         return tuple(repeated(value) if few else value for value, few in zip(values, wanting, strict=True))
+
+    def evaluated(self, op: Elementwise, values: tuple[Value, ...], name: str) -> Value:
+        """Return an expression of results, which get the axes of the largest result."""
+        axes = max(values, key=lambda value: math.prod(value.shape)).axes
+        return self.run((op,), tuple(self.placed(value, axes) for value in values), name, False, lambda rank: axes)
+
+    def joined(self, values: list[Value], dim: int, name: str) -> Value:
+        """Return results one after another along torch's axis `dim`, whose values become the channels.
+
+        Raises  GraphError if the axis is the batch, or if there is no such axis.
+        """
+        axes = values[0].axes
+        if -len(axes) <= dim < len(axes) and axes[dim] > 1:
+            axes = with_channels(axes, dim)
+        if not -len(axes) <= dim < len(axes) or axes[dim] != 1:
+            raise GraphError(f"dim={dim}; expected the axis of channels, {axes.index(1)}")
+        placed = tuple(self.placed(value, axes) for value in values)
+        return self.run((Concat(),), placed, name, False, lambda rank: axes)
 
     def run(
         self, ops: tuple[Operation, ...], values: tuple[Value, ...], name: str, is_free: bool, gives: Layout

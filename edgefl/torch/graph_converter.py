@@ -20,7 +20,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import INPUT, Graph
 from edgefl.models.graph.operations import (
     Add,
-    Concat,
+    Elementwise,
     Embedding,
     Flatten,
     InputPart,
@@ -34,6 +34,7 @@ from edgefl.torch.bare_parameters import positions, viewed
 from edgefl.torch.call_kinds import ARITHMETIC, COMBINING, JOINS, OVERWRITING, SOFTMAXES
 from edgefl.torch.call_sources import Calls
 from edgefl.torch.example_inputs import node_name
+from edgefl.torch.expression_calls import SHAPES, broadcasting
 from edgefl.torch.function_table import FUNCTIONS, METHODS
 from edgefl.torch.graph_builder import Builder
 from edgefl.torch.graph_ends import end_alone, ends
@@ -41,7 +42,7 @@ from edgefl.torch.input_columns import column
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.parameter_operands import operand
 from edgefl.torch.sequence_table import SEQUENCES, UNFOLDED, SequenceCall
-from edgefl.torch.shape_table import MAXIMA, SHAPING, AxisConversion, flatten, leaves_batch_alone, transpose, unflatten
+from edgefl.torch.shape_table import MAXIMA, AxisConversion, flatten, leaves_batch_alone, transpose, unflatten
 from edgefl.torch.traced_call import (
     ModuleSemantics,
     Step,
@@ -147,7 +148,7 @@ class Converter:
             self._join(node, *args, **settings)
         elif node.target in COMBINING and any(isinstance(argument, Tensor) for argument in args):
             self._combine(node, COMBINING[node.target], args)
-        elif node.target in SHAPING:
+        elif node.target in SHAPES:
             value = self._value_of(args.pop(0) if args else settings.pop("input"))
             if value.name in self._parts and node.target in ("long", "int"):
                 self._values[node] = value
@@ -158,7 +159,7 @@ class Converter:
             if value.shape == (1,) and leaves_batch_alone(node.target, *args, **settings) and is_end(node):
                 self._ends[node], self._values[node] = nn.Flatten(0), value
                 return
-            shaped = called(SHAPING[node.target], value, *args, **settings)
+            shaped = called(SHAPES[node.target], value, *args, **settings)
             if node.target in MAXIMA:
                 self._several[node] = (lambda: self._build.shaped(shaped, value, node.name),)
             else:
@@ -242,17 +243,22 @@ class Converter:
         if not ops:
             self._values[node] = values[0]
             return
+        if isinstance(ops[0], Elementwise):
+            self._values[node] = self._build.evaluated(ops[0], values, name)
+            return
         if isinstance(ops[0], Mul):  # puts the gate second
             values = tuple(sorted(values, key=lambda value: -math.prod(value.shape)))
         means = means or ModuleSemantics(ops)
         wants = means.wants or wanted(ops[0])
         if wants is last and means.wants is None:  # features are last, wherever the batch is
             values, wants = tuple(self._build.placed(value, with_channels(value.axes, -1)) for value in values), None
-        values = tuple(
-            self._build.placed(value, wants(len(value.axes)) if wants else values[0].axes) for value in values
-        )
+        layouts = [wants(len(value.axes)) if wants else values[0].axes for value in values]
+        values = tuple(map(self._build.placed, values, layouts))
         if isinstance(ops[0], Add):
             values = self._build.alike(values)
+        if isinstance(ops[0], Add | Mul) and (broadcast := broadcasting(ops[0], values)):
+            self._values[node] = self._build.evaluated(broadcast, values, name)
+            return
         gives = means.gives or wants or (lambda rank: values[0].axes)
         result = self._build.run(ops, values, name, is_free, gives)
         if isinstance(ops[0], Embedding) and values[0].axes == (0,):  # one id for each example, not a sequence of ids
@@ -267,13 +273,7 @@ class Converter:
     def _join(self, node: fx.Node, tensors: Any, dim: int = 0) -> None:
         """Add an operation that puts results one after another along their channels."""
         values = [self._value_of(source) for source in tensors]
-        axes = values[0].axes
-        if -len(axes) <= dim < len(axes) and axes[dim] > 1:
-            axes = with_channels(axes, dim)
-        if not -len(axes) <= dim < len(axes) or axes[dim] != 1:
-            raise GraphError(f"dim={dim}; expected the axis of channels, {axes.index(1)}")
-        placed = tuple(self._build.placed(value, axes) for value in values)
-        self._values[node] = self._build.run((Concat(),), placed, node.name, False, lambda rank: axes)
+        self._values[node] = self._build.joined(values, dim, node.name)
 
     def _value_of(self, node: Any) -> Value:
         if node not in self._values:

@@ -18,6 +18,7 @@ from edgefl.models.graph.operations import (
     GELU,
     GRU,
     LSTM,
+    RNN,
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     Add,
@@ -26,6 +27,7 @@ from edgefl.models.graph.operations import (
     AvgPool2d,
     BatchNorm1d,
     BatchNorm2d,
+    BorderPad,
     Concat,
     Conv1d,
     Conv2d,
@@ -33,14 +35,17 @@ from edgefl.models.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    Elementwise,
     Embedding,
     Flatten,
     FlattenPlaces,
+    Flip,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
     Hardswish,
     InputPart,
+    Interpolate,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -51,6 +56,7 @@ from edgefl.models.graph.operations import (
     Operation,
     Permute,
     PReLU,
+    Reduce,
     ReLU,
     ReLU6,
     Reshape,
@@ -79,9 +85,12 @@ from edgefl.torch.channels_last import (
     SlicePositions,
 )
 from edgefl.torch.computed_tensors import computed_tensors
+from edgefl.torch.expression_module import Expression, Reduction
 from edgefl.torch.frozen_parameters import freeze
 from edgefl.torch.layer_paths import layer_paths
-from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
+from edgefl.torch.module_tree import attach
+from edgefl.torch.resampling_modules import resampling_layer
+from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceRNN, SequenceSelfAttention
 
 
 def to_torch(model: Model) -> GraphModule:
@@ -266,6 +275,8 @@ def _layer(op: Operation, source: Shape) -> nn.Module:
         return PositionwiseLayerNorm(list(op.normalized_shape), op.eps)
     if isinstance(op, Upsample) and len(source) == 2:
         return RepeatPositions(op.scale_factor[1])
+    if isinstance(op, Interpolate | BorderPad | Flip):
+        return resampling_layer(op, source)
     return _LAYERS[type(op)](op)
 
 
@@ -309,42 +320,11 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Reshape: lambda op: ReshapeFeatures(op.places),
     InputPart: lambda op: PackedInput(op.start, op.shape),
     Slice: lambda op: SlicePositions(op.start, op.length),
+    RNN: SequenceRNN.of,
     GRU: lambda op: SequenceGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     LSTM: lambda op: SequenceLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     SelfAttention: SequenceSelfAttention,
     Add: lambda op: Sum(),
+    Elementwise: Expression,
+    Reduce: Reduction,
 }
-
-
-def attach(root: nn.Module, name: str, layer: nn.Module | Tensor) -> None:
-    """Make a module, parameter or buffer reachable from `root` under the dotted `name`, and keep what is already there.
-
-    Raises  GraphError if the name cannot be the name of a module in torch.
-    """
-    *path, last = name.split(".")
-    parent = root
-    try:
-        for part in path:
-            if part not in parent._modules:
-                parent.add_module(part, nn.Module())
-            parent = parent.get_submodule(part)
-        if isinstance(layer, nn.Parameter):
-            parent.register_parameter(last, layer)
-            return
-        if isinstance(layer, Tensor):
-            parent.register_buffer(last, layer)
-            return
-        _keep_children(parent._modules.get(last), layer)
-        parent._modules.pop(last, None)
-        parent.add_module(last, layer)
-    except KeyError as error:  # torch raises KeyError if an attribute of that name exists
-        raise GraphError(f"node {name!r} cannot be a torch module: {error.args[0]}") from None
-
-
-def _keep_children(placeholder: nn.Module | None, layer: nn.Module) -> None:
-    """Hand the submodules of a placeholder over to the layer that takes its place.
-
-    A node may come after nodes whose names begin with its own name.
-    """
-    for name, child in placeholder.named_children() if placeholder else ():
-        layer.add_module(name, child)

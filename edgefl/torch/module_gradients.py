@@ -41,7 +41,7 @@ class ModuleGradients:
         with passes.training(position, options.trainable, options.delta), buffers_kept(self._module):
             for part in chunks(index, chunk):
                 loss, found = passes.gradients(samples, part, positions)
-                share = samples.loss.divisor(samples.y, part) / divisor
+                share = samples.loss.divisor(samples.y, part) / divisor if divisor else 0.0
                 for name, value in found.items():
                     block = positions[name].take(value) * share
                     total[name] = total[name] + block if name in total else block

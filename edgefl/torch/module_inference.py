@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from edgefl.learning.learner import Array, Evaluation, Samples
 from edgefl.learning.running.inference import EVALUATION_BATCH
+from edgefl.learning.scores import evaluated, share_of
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.torch import module_parts
 from edgefl.torch.objective import mean_loss, right
@@ -30,14 +31,13 @@ class ModuleInference:
 
     def evaluation(self, samples: Samples, index: NDArray[np.int32]) -> Evaluation:
         """Return the loss and the number of right decisions over the samples of `index`."""
-        total, correct, outputs = 0.0, 0, 0
+        total, correct, output = 0.0, 0, (0,)
         with self._passes.predicting():
             for rows in chunks(index, EVALUATION_BATCH):
                 logits, y = self._module(self._passes.inputs(samples, rows)), self._passes.targets(samples, rows)
                 total += mean_loss(samples.loss, logits, y).item() * samples.loss.divisor(samples.y, rows)
-                correct, outputs = correct + int(right(samples.loss, logits, y)), logits.shape[1]
-        share = len(index) / samples.loss.divisor(samples.y, index)
-        return Evaluation(total * share, correct, len(index), samples.loss.decisions(outputs))
+                correct, output = correct + int(right(samples.loss, logits, y)), tuple(logits.shape[1:])
+        return evaluated(samples, index, output, total * share_of(samples.loss, samples.y, index), correct)
 
     def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
         """Return the logits [N, classes] of the samples of `index`."""

@@ -14,7 +14,8 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import Graph
 from edgefl.models.graph.heads import head_of, with_classes
 from edgefl.models.neurons.model_spec import ModelSpec, layer_of
-from edgefl.torch.graph_module import GraphModule, attach
+from edgefl.torch.graph_module import GraphModule
+from edgefl.torch.module_tree import attach
 from edgefl.torch.parameter_arrays import ModuleParameters
 
 

@@ -17,6 +17,7 @@ from edgefl.models.graph.operations import (
     GELU,
     GRU,
     LSTM,
+    RNN,
     Add,
     AnyDropout,
     BatchNorm1d,
@@ -30,6 +31,7 @@ from edgefl.models.graph.operations import (
     Dropout2d,
     Embedding,
     FlattenPlaces,
+    Flip,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -73,10 +75,12 @@ from edgefl.torch.graph_module import (
     Product,
     SequenceGRU,
     SequenceLSTM,
+    SequenceRNN,
     SequenceSelfAttention,
     SideBySide,
     Sum,
 )
+from edgefl.torch.resampling_modules import FlipPositions
 from edgefl.torch.traced_call import (
     Fitting,
     ModuleSemantics,
@@ -85,12 +89,13 @@ from edgefl.torch.traced_call import (
     adaptive_pool_sequence,
     avg_pool,
     avg_pool_sequence,
+    border_pad,
     dropout,
     expect,
+    interpolation,
     max_pool,
     max_pool_sequence,
     pair,
-    upsample,
 )
 
 
@@ -181,8 +186,13 @@ def _avg_pool1d(module: nn.AvgPool1d) -> tuple[Operation, ...]:
                           module.count_include_pad),)  # fmt: skip
 
 
-def _upsample(module: nn.Upsample) -> tuple[Operation, ...]:
-    return (upsample(module.size, module.scale_factor, module.mode, module.align_corners),)
+def _upsample(module: nn.Upsample) -> tuple[Operation, ...] | Fitting:
+    recomputes = module.recompute_scale_factor
+    return interpolation(module.size, module.scale_factor, module.mode, module.align_corners, recomputes)
+
+
+def _border_pad(mode: str) -> Callable[[Any], tuple[Operation, ...]]:
+    return lambda module: (border_pad(module.padding, mode),)
 
 
 def _embedding(module: nn.Embedding) -> ModuleSemantics:
@@ -236,6 +246,13 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     nn.AdaptiveMaxPool1d: lambda module: adaptive_max_pool(module.output_size, module.return_indices),
     nn.AdaptiveMaxPool2d: lambda module: adaptive_max_pool(module.output_size, module.return_indices),
     nn.Upsample: _upsample,
+    nn.ReflectionPad1d: _border_pad("reflect"),
+    nn.ReflectionPad2d: _border_pad("reflect"),
+    nn.ReplicationPad1d: _border_pad("replicate"),
+    nn.ReplicationPad2d: _border_pad("replicate"),
+    nn.CircularPad1d: _border_pad("circular"),
+    nn.CircularPad2d: _border_pad("circular"),
+    FlipPositions: lambda module: (Flip(),),
     nn.ZeroPad2d: lambda module: (ZeroPad2d(tuple(module.padding)),),
     nn.AdaptiveAvgPool2d: lambda module: (adaptive_pool(module.output_size),),
     nn.Identity: lambda module: (),
@@ -255,6 +272,9 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     FlattenPositions: lambda module: (FlattenPlaces(),),
     RepeatPositions: lambda module: (Upsample((1, module.times)),),
     SequenceGRU: lambda module: (GRU(module.input_size, module.hidden_size, bool(module.bias)),),
+    SequenceRNN: lambda module: (
+        RNN(module.input_size, module.hidden_size, bool(module.bias), module.nonlinearity == "relu"),
+    ),
     SequenceLSTM: lambda module: (LSTM(module.input_size, module.hidden_size, bool(module.bias)),),
     SequenceSelfAttention: lambda module: (module.op,),
     PackedInput: lambda module: (InputPart(module.start, module.shape),),

@@ -46,4 +46,4 @@ class ModuleTraining:
                 passes.dropping.count_step()
                 share = samples.loss.divisor(samples.y, rows)
                 total, divisor, examples = total + loss * share, divisor + share, examples + len(rows)
-        return FitResult(total.item() * examples / divisor, examples, len(batches))
+        return FitResult(total.item() * examples / divisor if divisor else 0.0, examples, len(batches))

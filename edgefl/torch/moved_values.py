@@ -9,6 +9,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, fx
 
+from edgefl.torch.code_lines import packet
+
+VIEWS = ("view", "_unsafe_view", "reshape")
 MOVING = frozenset(
     ("view", "_unsafe_view", "reshape", "permute", "transpose", "contiguous", "clone", "unflatten", "flatten", "select",
      "slice", "unbind", "chunk", "split", "split_with_sizes", "getitem", "unsqueeze", "squeeze", "alias")
@@ -44,4 +47,6 @@ def moved(graph: SizedGraph, node: fx.Node, start: fx.Node, numbers: Tensor) -> 
     source = node.args[0]
     assert isinstance(source, fx.Node) and callable(node.target)
     args, settings = graph.concrete((node.args[1:], node.kwargs))
+    if packet(node) in VIEWS:  # forward's own tensor may lie in an order of memory that the numbers do not have
+        return moved(graph, source, start, numbers).reshape(*args, **settings)
     return node.target(moved(graph, source, start, numbers), *args, **settings)

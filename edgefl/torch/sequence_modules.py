@@ -13,9 +13,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from edgefl.models.graph.operations import SelfAttention
+from edgefl.models.graph.operations import RNN, SelfAttention
 
 Hold = Callable[[Tensor], Tensor]  # returns its argument, whose last axis has the neurons, with gradient hooks
+
+
+class SequenceRNN(nn.RNN):
+    """An RNN that returns the states after each step as one tensor."""
+
+    hold: Hold | None = None
+
+    @classmethod
+    def of(cls, op: RNN) -> SequenceRNN:
+        """Return the module of an operation."""
+        return cls(op.input_size, op.hidden_size, 1, "relu" if op.relu else "tanh", op.bias, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return _states(super().forward, x, self.hold, lambda state, carried: state)
 
 
 class SequenceGRU(nn.GRU):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.fx import Node as Traced
 
 from edgefl.errors import GraphError
-from edgefl.models.graph.operations import GRU, LSTM, Linear, Operation, SelfAttention
+from edgefl.models.graph.operations import GRU, LSTM, RNN, Linear, Operation, SelfAttention
 from edgefl.torch.axis_order import Layout, last, time_first
 from edgefl.torch.traced_call import expect
 from edgefl.torch.zero_state import is_zero_state
@@ -42,7 +42,7 @@ def _layout(module: nn.Module) -> Layout:
     return last if module.batch_first else time_first
 
 
-def _recurrent(module: nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> SequenceCall:
+def _recurrent(module: nn.RNN | nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> SequenceCall:
     if module.num_layers != 1:
         raise GraphError(f"num_layers={module.num_layers}; expected 1: write several layers, one after another")
     expect("bidirectional", module.bidirectional, False)
@@ -52,7 +52,10 @@ def _recurrent(module: nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> Sequence
             "an initial state; expected no state, or torch.zeros that forward makes: the state starts at 0"
         )
     is_lstm = isinstance(module, nn.LSTM)
-    op = (LSTM if is_lstm else GRU)(module.input_size, module.hidden_size, bool(module.bias))
+    settings = (module.input_size, module.hidden_size, bool(module.bias))
+    op: Operation = (LSTM if is_lstm else GRU)(*settings)
+    if isinstance(module, nn.RNN):
+        op = RNN(*settings, module.nonlinearity == "relu")
     return SequenceCall(input, (("", op),), _layout(module), has_end=True, nested=is_lstm)
 
 
@@ -102,6 +105,7 @@ def is_causal_mask(mask: Any) -> bool:
 
 
 SEQUENCES: dict[type[nn.Module], Callable[..., SequenceCall]] = {
+    nn.RNN: _recurrent,
     nn.GRU: _recurrent,
     nn.LSTM: _recurrent,
     nn.MultiheadAttention: _attention,

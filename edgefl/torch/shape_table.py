@@ -21,6 +21,7 @@ from edgefl.models.graph.operations import (
     AvgPool2d,
     Flatten,
     FlattenPlaces,
+    Flip,
     GlobalAvgPool,
     MaxPool1d,
     MaxPool2d,
@@ -81,6 +82,15 @@ def unflatten(value: Value, dim: int, sizes: Any) -> AxisConversion:
     if parts.count(-1) == 1:
         parts[parts.index(-1)] = int(value.extents[at]) // -math.prod(parts)
     return reshaped(value, (*value.extents[:at], *parts, *value.extents[at + 1 :]))
+
+
+def flip(value: Value, *dims: Any) -> AxisConversion:
+    found = [_axis(value, dim) for dim in _together(dims)]
+    if len(found) != 1 or value.axes[found[0]] == 0 or len(value.shape) == 1:
+        raise GraphError(f"dims={tuple(found)}; expected one axis of a sequence or of planes")
+    axis, place = value.axes[found[0]], len(value.shape)
+    turned = tuple({axis: place, place: axis}.get(each, each) for each in value.axes)
+    return AxisConversion(turned, (Flip(),), turned)
 
 
 def squeeze(value: Value, dim: Any = None) -> AxisConversion:
@@ -323,6 +333,7 @@ SHAPING: dict[Any, Callable[..., AxisConversion]] = {
     **dict.fromkeys(("view", "reshape", torch.reshape), reshape),
     **dict.fromkeys(("flatten", torch.flatten), flatten),
     **dict.fromkeys(("unflatten", torch.unflatten), unflatten),
+    **dict.fromkeys(("flip", torch.flip), flip),
     **dict.fromkeys(("squeeze", torch.squeeze), squeeze),
     **dict.fromkeys(("unsqueeze", torch.unsqueeze), unsqueeze),
     **dict.fromkeys(("mean", torch.mean), mean),

@@ -20,11 +20,16 @@ from edgefl.models.graph.operations import (
     AnyDropout,
     AvgPool1d,
     AvgPool2d,
+    BorderPad,
+    CircularPad2d,
     GlobalAvgPool,
+    Interpolate,
     MaxPool1d,
     MaxPool2d,
     Operation,
     Pair,
+    ReflectionPad2d,
+    ReplicationPad2d,
     Shape,
     Upsample,
 )
@@ -218,8 +223,57 @@ def single(value: Any) -> int:
     return int(value if isinstance(value, int) else value[0])
 
 
+def interpolation(
+    size: Any, scale_factor: Any, mode: str, align_corners: Any = None, recompute_scale_factor: Any = None
+) -> tuple[Operation, ...] | Fitting:
+    """Return the operation of torch.nn.functional.interpolate, which may depend on the shape of the input."""
+    if mode not in ("bilinear", "linear"):
+        return (upsample(size, scale_factor, mode, align_corners),)
+
+    def fitting(shape: Shape) -> tuple[Operation, ...]:
+        places = shape[1:]
+        if len(places) != (2 if mode == "bilinear" else 1):
+            raise GraphError(f"mode={mode!r} of an input of shape {shape}; expected {MODE_OF_PLACES[len(places)]!r}")
+        is_exact = align_corners or recompute_scale_factor
+        found = _each(size, places) if scale_factor is None else _times(places, _each(scale_factor, places), is_exact)
+        return (Interpolate((1, *found)[-2:], bool(align_corners)),)
+
+    return fitting
+
+
+MODE_OF_PLACES = {0: "nearest", 1: "linear", 2: "bilinear"}
+
+
+def _each(value: Any, places: Shape) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,) * len(places)
+
+
+def _times(places: Shape, factors: tuple[Any, ...], is_exact: Any) -> Shape:
+    """Return the places times the factors, rounded down. Raises GraphError where the rest would shift the cells."""
+    for cells, factor in zip(places, factors, strict=True):
+        if not is_exact and not float(cells * factor).is_integer():
+            whole = int(cells * factor)
+            raise GraphError(f"scale_factor={factor!r} of {cells} cells; expected whole cells: give size={whole}")
+    return tuple(int(cells * factor) for cells, factor in zip(places, factors, strict=True))
+
+
+def border_pad(pad: Any, mode: str) -> Operation:
+    """Return the operation of torch.nn.functional.pad for the modes that continue a plane or a sequence."""
+    if len(pad) not in (2, 4) or min(pad) < 0:
+        raise GraphError(f"pad={tuple(pad)!r}; expected 2 or 4 numbers of at least 0")
+    left, right, top, bottom = (*pad, *(0,) * (4 - len(pad)))
+    return BORDER_PADS[mode]((left, right, top, bottom))
+
+
+BORDER_PADS: dict[str, type[BorderPad]] = {
+    "reflect": ReflectionPad2d,
+    "replicate": ReplicationPad2d,
+    "circular": CircularPad2d,
+}
+
+
 def upsample(size: Any, scale_factor: Any, mode: str, align_corners: Any = None) -> Operation:
-    expect("mode", mode, "nearest")
+    expect("mode", mode, "nearest", "linear", "bilinear")
     expect("size", size, None)
     expect("align_corners", align_corners, None)
     factors = tuple(scale_factor) if isinstance(scale_factor, tuple | list) else (scale_factor, scale_factor)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.papers import command, comparison, comparison_run
-from bench.papers.comparison import COMPARISON, HELD_OUT, METHODS, WORKLOADS
+from bench.papers.comparison import COMPARISON, HELD_OUT, METHODS, THINNED, WORKLOADS
 from bench.papers.comparison_run import chosen, found, shortened
 from bench.papers.comparison_table import at, compared, orders, verdict
 from bench.papers.pieces import piece
@@ -41,6 +41,19 @@ def test_speakers_are_partitioned_to_groups() -> None:
     assert sorted(map(len, each)) == [2, 2, 2, 2, 3, 3, 3, 3]
     assert set().union(*each) == set(range(0, 60, 3))
     assert grouped[:2].tolist() == [-1, -1]
+
+
+def test_a_thinned_place_has_some_of_the_samples_and_other_ones_for_another_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small = replace(WORKLOADS["digits"], settings={**WORKLOADS["digits"].settings, "clients": 10}, samples=500)
+    monkeypatch.setitem(THINNED, "digits-500", small)
+    runs = [comparison.run(COMPARISON, "digits-500", "Local", 0.1, seed).experiment for seed in (1, 2)]
+    thin, other = (comparison.federation(experiment, None).data for experiment in runs)
+    assert len(thin) == len(other) == 500
+    assert not np.array_equal(thin.y, other.y)
+    whole = comparison.run(COMPARISON, "digits", "Local", 0.1, 1).experiment
+    assert len(comparison.federation(whole, None).data) == 1797
 
 
 def test_every_method_gets_its_rate_where_it_has_one() -> None:

@@ -70,6 +70,10 @@ def _adaptive(source: Array, result: Array) -> int:
     return math.prod(max(n, m) // min(n, m) + 2 for n, m in axes)
 
 
+def _planes_of(array: Array) -> int:
+    return math.prod(array.shape[2:])
+
+
 # Operations linear in each argument: output name, and the number of terms of its sums.
 LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "gather_rows": ("out", lambda a: 1),
@@ -94,6 +98,8 @@ LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "scale_places": ("y", lambda a: 1),
     "place_dot": ("out", lambda a: a["a"].shape[1]),
     "upsample_backward": ("dx", lambda a: math.prod(a["scale"])),
+    "resample_forward": ("y", lambda a: 16),
+    "resample_backward": ("dx", lambda a: 16 + _planes_of(a["dy"]) // max(_planes_of(a["dx"]), 1)),
     "embedding_backward": ("dweight", lambda a: a["ids"].size),
     "dropout": ("y", lambda a: 1),
     "adaptive_avgpool_forward": ("y", lambda a: _adaptive(a["x"], a["y"])),
@@ -325,6 +331,14 @@ def _recurrence(before: Args, after: Args, names: tuple[str, ...]) -> Bounds:
     return {name: np.full(after[name].shape, 8 * growth(4 * units) * (1 + steps) * size) for name in names}
 
 
+def rnn_forward(before: Args, after: Args) -> Bounds:
+    return _recurrence(before, after, ("gates", "states"))
+
+
+def rnn_backward(before: Args, after: Args) -> Bounds:
+    return _recurrence(before, after, ("gates",))
+
+
 def gru_forward(before: Args, after: Args) -> Bounds:
     kept = ("gates", "hidden", "states") if before["hidden"] is not None else ("gates", "states")
     return _recurrence(before, after, kept)
@@ -417,6 +431,22 @@ def cross_entropy(before: Args, after: Args) -> Bounds:
     return found
 
 
+def place_cross_entropy(before: Args, after: Args) -> Bounds:
+    """Bound as cross_entropy of the places that count."""
+    logits = np.moveaxis(before["logits"], 1, 2)
+    labels = before["labels"][before["index"]]
+    counts = (labels >= 0) & (labels < logits.shape[2]) & (labels != before["ignored"])
+    if not counts.any():
+        return {}
+    rows = {"logits": logits[counts], "labels": labels[counts], "dlogits": before["dlogits"]}
+    found = cross_entropy({**before, **rows}, after)
+    if before["dlogits"] is not None:
+        whole = np.zeros(logits.shape)
+        whole[counts] = found["dlogits"]
+        found["dlogits"] = np.moveaxis(whole, 2, 1)
+    return found
+
+
 def binary_cross_entropy(before: Args, after: Args) -> Bounds:
     """The exponential and the logarithm have a few roundings. Only terms of the result's size cancel."""
     x, t = np.abs(before["logits"]), np.abs(before["targets"])
@@ -436,6 +466,16 @@ def squared_error(before: Args, after: Args) -> Bounds:
     found = {"loss": np.array([growth(size.shape[1]) * float(np.square(size).sum()) / size.shape[1]])}
     if before["dy"] is not None:
         found["dy"] = 4 * EPS * 2 * size / size.size
+    return found
+
+
+def absolute_error(before: Args, after: Args) -> Bounds:
+    size = np.abs(before["y"]) + np.abs(before["targets"])
+    if not size.size:
+        return {}
+    found = {"loss": np.array([growth(size.shape[1]) * float(size.sum()) / size.shape[1]])}
+    if before["dy"] is not None:
+        found["dy"] = 4 * EPS * np.ones(size.shape) / size.size
     return found
 
 
@@ -506,7 +546,21 @@ def clip_scale(before: Args, after: Args) -> Bounds:
     return {"scale": growth(1) * after["scale"]}
 
 
+def evaluate(before: Args, after: Args) -> Bounds:
+    """A few roundings of the result and of terms that may cancel each other."""
+    terms = sum(np.abs(before[name]) for name in "abcde" if before[name] is not None)
+    return {"y": 16 * EPS * (np.abs(after["y"]) + terms)}
+
+
+def reduce(before: Args, after: Args) -> Bounds:
+    if before["kind"]:
+        return {}
+    return {"y": growth(before["x"].shape[1]) * before["scale"] * np.abs(before["x"]).sum(axis=1)}
+
+
 OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
+    "evaluate": evaluate,
+    "reduce": reduce,
     "batchnorm_forward": batchnorm_forward,
     "batchnorm_eval": batchnorm_eval,
     "batchnorm_backward": batchnorm_backward,
@@ -525,6 +579,8 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "activation_backward": activation_backward,
     "prelu_forward": prelu_forward,
     "prelu_backward": prelu_backward,
+    "rnn_forward": rnn_forward,
+    "rnn_backward": rnn_backward,
     "gru_forward": gru_forward,
     "gru_backward": gru_backward,
     "lstm_forward": lstm_forward,
@@ -533,6 +589,8 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "attention_backward": attention_backward,
     "softmax_xent": softmax_xent,
     "cross_entropy": cross_entropy,
+    "place_cross_entropy": place_cross_entropy,
+    "absolute_error": absolute_error,
     "binary_cross_entropy": binary_cross_entropy,
     "squared_error": squared_error,
     "huber": huber,

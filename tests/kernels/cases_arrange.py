@@ -15,7 +15,27 @@ ROOMS = [(0, 0, 0, 0), (1, 2, 0, 3), (0, 1, 2, 0), (2, 0, 1, 1)]
 """Rows above and below, columns before and after."""
 
 
+RESAMPLED = [
+    *((mode, (2, 3), result, (0, 0)) for mode in (0, 1) for result in ((4, 6), (3, 4), (1, 2), (2, 3))),
+    *((mode, (1, 8), result, (0, 0)) for mode in (0, 1) for result in ((1, 17), (5, 3))),
+    (2, (3, 4), (6, 8), (1, 2)),
+    (2, (1, 9), (1, 20), (0, 8)),
+    (3, (2, 3), (8, 9), (4, 0)),
+    (3, (1, 9), (1, 12), (0, 1)),
+    (4, (3, 4), (8, 9), (3, 1)),
+    (4, (1, 1), (2, 3), (0, 1)),
+    (5, (3, 4), (3, 4), (0, 0)),
+    (5, (1, 17), (1, 17), (0, 0)),
+]
+"""The number in RESAMPLINGS, rows and columns before and after, and the corner of what lies inside."""
+
+
 def cases() -> Iterator[Case]:
+    for mode, size, result, corner in RESAMPLED:
+        for planes in ((2, 3), (0, 1)):
+            label, shapes = f"{mode}-{size}to{result}x{planes[0]}", ((*planes, *size), (*planes, *result))
+            yield Case("resample_forward", label, lambda rng, s=shapes, m=(mode, *corner): resampled(rng, *s, m))
+            yield Case("resample_backward", label, lambda rng, s=shapes, m=(mode, *corner): spread(rng, *s, m))
     for number, (batch, part, whole, first) in enumerate(PARTS):
         for inner in ((), (1,), (WIDTHS[number % len(WIDTHS)], 3)):
             label = f"{batch}x{part}of{whole}from{first}x{len(inner)}"
@@ -56,6 +76,9 @@ def cases() -> Iterator[Case]:
         yield Case("crop_planes", label, lambda rng, s=shape: cropped(rng, s, (1, 0, 2, 1)))
         yield Case("upsample_forward", label, lambda rng, s=shape: up(rng, s, (2, 3)))
         yield Case("upsample_backward", label, lambda rng, s=shape: down(rng, s, (2, 3)))
+        bordered = _larger(shape, (1, 2, 2, 1))
+        yield Case("resample_forward", label, lambda rng, s=(shape, bordered): resampled(rng, *s, (2, 1, 2)))
+        yield Case("resample_backward", label, lambda rng, s=(shape, bordered): spread(rng, *s, (0, 0, 0)))
 
 
 def put(rng: Rng, part: tuple[int, ...], whole: tuple[int, ...], first: int) -> Args:
@@ -89,6 +112,16 @@ def up(rng: Rng, shape: tuple[int, ...], scale: tuple[int, int]) -> Args:
 
 def down(rng: Rng, shape: tuple[int, ...], scale: tuple[int, int]) -> Args:
     return {"dy": normal(rng, *_scaled(shape, scale)), "scale": scale, "dx": blank(*shape)}
+
+
+def resampled(rng: Rng, size: tuple[int, ...], result: tuple[int, ...], settings: tuple[int, int, int]) -> Args:
+    mode, top, left = settings
+    return {"x": normal(rng, *size), "mode": mode, "top": top, "left": left, "y": blank(*result)}
+
+
+def spread(rng: Rng, size: tuple[int, ...], result: tuple[int, ...], settings: tuple[int, int, int]) -> Args:
+    mode, top, left = settings
+    return {"dy": normal(rng, *result), "mode": mode, "top": top, "left": left, "dx": blank(*size)}
 
 
 def transposed(rng: Rng, shape: tuple[int, ...]) -> Args:

@@ -26,6 +26,13 @@ def cases() -> Iterator[Case]:
         yield Case("cross_entropy", label, lambda rng, a=shape: cross_entropy(rng, *a, 0.1, True))
         for op in TARGETS:
             yield Case(op, label, lambda rng, a=(op, *shape, True): of_targets(rng, *a))
+    for number, (classes, places) in enumerate([*((3, n) for n in WIDTHS), (1, 5), (70, 9), (7, 64), (4, 65)]):
+        shape = (3, classes, places, number % 4 > 0, (0.0, 0.1, 1.0)[number % 3], number % 2 > 0)
+        label = f"3x{classes}x{places}{'' if shape[3] else '-loss_only'}"
+        yield Case("place_cross_entropy", label, lambda rng, a=shape: place_cross_entropy(rng, *a))
+    for label, shape in (("ordinary", (2, 5, 6)), ("large", (20, 40, 300))):
+        arguments = (*shape, True, 0.1, True)
+        yield Case("place_cross_entropy", label, lambda rng, a=arguments: place_cross_entropy(rng, *a))
     yield Case("softmax_xent", "ordinary", lambda rng: softmax_xent(rng, 4, 5, 1.0, True))
     yield Case("softmax_xent", "large", lambda rng: softmax_xent(rng, 512, 200, 3.0, True))
 
@@ -47,7 +54,19 @@ def cross_entropy(
     return {**first, **{name: args[name] for name in ("dlogits", "loss", "correct")}}
 
 
-TARGETS = ("binary_cross_entropy", "squared_error", "huber")
+def place_cross_entropy(
+    rng: Rng, batch: int, classes: int, places: int, has_gradient: bool, smoothing: float, is_weighed: bool
+) -> Args:
+    logits, ignored = normal(rng, batch, classes, places) * np.float32(4), classes - 1
+    labels = rng.integers(-1, classes, (batch + 2, places)).astype(np.int32)
+    weight = rng.uniform(0.25, 4, classes).astype(np.float32) if is_weighed else None
+    first = {"logits": logits, "labels": labels, "index": rng.integers(0, batch + 2, batch).astype(np.int32)}
+    rest = {"dlogits": blank(*logits.shape) if has_gradient else None, "loss": np.array([2.5])}
+    settings = {"weight": weight, "smoothing": smoothing, "ignored": ignored}
+    return {**first, **settings, **rest, "correct": np.array([3], np.int64)}
+
+
+TARGETS = ("binary_cross_entropy", "squared_error", "absolute_error", "huber")
 
 
 def of_targets(rng: Rng, op: str, batch: int, outputs: int, scale: float, has_gradient: bool, is_weighed: bool) -> Args:

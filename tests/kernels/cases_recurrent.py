@@ -1,4 +1,4 @@
-"""Adversarial calls of GRU, LSTM and of sequences turned into steps. cases.py says what a case is."""
+"""Adversarial calls of RNN, GRU, LSTM and of sequences turned into steps. cases.py says what a case is."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def cases() -> Iterator[Case]:
 
 def _both(label: str, shape: tuple[int, int, int], bias: bool, keeps: bool, selection: str) -> Iterator[Case]:
     named = label if label in ("ordinary", "large") else f"{label}-{selection}"
+    yield Case("rnn_forward", label, lambda rng: rnn_forward(rng, shape, bias, keeps))
+    yield Case("rnn_backward", named, lambda rng: rnn_backward(rng, shape, keeps, selection))
     yield Case("gru_forward", label, lambda rng: gru_forward(rng, shape, bias, keeps))
     yield Case("gru_backward", named, lambda rng: gru_backward(rng, shape, selection))
     yield Case("lstm_forward", label, lambda rng: lstm_forward(rng, shape, bias))
@@ -62,6 +64,27 @@ def _between(rng: Rng, shape: tuple[int, ...], low: float) -> np.ndarray:
 
 def _gates(rng: Rng, shape: tuple[int, int, int], lows: tuple[float, ...]) -> np.ndarray:
     return np.concatenate([_between(rng, shape, low) for low in lows], axis=2)
+
+
+def rnn_forward(rng: Rng, shape: tuple[int, int, int], bias: bool, relu: bool) -> Args:
+    steps, batch, units = shape
+    return {
+        "gates": 2 * normal(rng, *shape),
+        "weight": _weight(rng, 1, units),
+        "bias": normal(rng, units) if bias else None,
+        "relu": relu,
+        "states": blank(steps + 1, batch, units),
+    }
+
+
+def rnn_backward(rng: Rng, shape: tuple[int, int, int], relu: bool, selection: str) -> Args:
+    return {
+        "dy": normal(rng, *shape),
+        "gates": _gates(rng, shape, (-1,)),
+        "weight": _weight(rng, 1, shape[2]),
+        "relu": relu,
+        "units": pick(selection, shape[2]),
+    }
 
 
 def gru_forward(rng: Rng, shape: tuple[int, int, int], bias: bool, keeps: bool) -> Args:

@@ -56,7 +56,9 @@ def test_cores_have_names(native: ModuleType, tmp_path: Path) -> None:
     assert [native.core_name(each) for each in (*ids, A76)] == ["Cortex-A53", None, None, None, "Cortex-A76"]
 
 
-PRODUCTS = [op for op in TABLE if "conv2d" in op or "linear" in op or op.startswith(("gru", "lstm", "attention"))]
+PRODUCTS = [
+    op for op in TABLE if "conv2d" in op or "linear" in op or op.startswith(("gru", "lstm", "rnn", "attention"))
+]
 
 
 @pytest.mark.parametrize("op", PRODUCTS)

@@ -24,7 +24,8 @@ WITHOUT = {
     "conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_forward", "groupnorm_lanes_forward",
     "groupnorm_lanes_backward", "clip_scale", "begin_adam", "fill_zero", "pad_planes", "crop_planes",
     "upsample_forward", "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step", "gru_forward",
-    "gru_backward", "lstm_forward", "lstm_backward", "attention_forward", "attention_backward",
+    "gru_backward", "rnn_forward", "rnn_backward", "resample_forward", "resample_backward", "lstm_forward",
+    "lstm_backward", "attention_forward", "attention_backward",
 }  # fmt: skip
 # Operations that take a geometry and no further extent, or one number, or are not in the C ABI.
 
@@ -155,6 +156,17 @@ ADAPTIVE = [
     {"planes": 2**62},
     {"planes": 2**32, "height": 2**32},
 ]
+RESAMPLED = [
+    *({field: extent} for field in ("planes", "height", "width", "out_height", "out_width") for extent in (2**62, -1)),
+    *({field: extent} for field in ("height", "width", "out_height", "out_width") for extent in (2**30 + 1, 0)),
+    *({"mode": mode} for mode in (-1, 6)),
+    *({"mode": 2, field: extent} for field in ("top", "left") for extent in (-1, 1, 2**62)),
+    {"mode": 3, "height": 2},
+    {"mode": 2, "out_height": 2},
+    {"mode": 4, "out_width": 3},
+    {"mode": 5, "out_width": 2},
+    {"planes": 2**32, "height": 2**30},
+]
 DROPPED = [
     *({field: extent} for field in ("batch", "channels", "inner") for extent in (2**62, -1)),
     {"batch": 2**32, "inner": 2**32},
@@ -168,11 +180,13 @@ def test_planes_elsewhere_beyond_memory_are_refused(calls):
         (("pad_planes", "crop_planes"), "efl_room", ROOMS),
         (("upsample_forward", "upsample_backward"), "efl_scaling", SCALINGS),
         (("adaptive_avgpool_forward", "adaptive_avgpool_backward"), "efl_adaptive", ADAPTIVE),
+        (("resample_forward", "resample_backward"), "efl_resampling", RESAMPLED),
         (("dropout",), "efl_dropout", DROPPED),
     ):
         for name in names:
             for fields in cases:
-                geometry = calls.geometry(kind, **({"top": 0, "left": 0} if kind == "efl_room" else {}) | fields)
+                corner = {"top": 0, "left": 0, "mode": 0} if kind == "efl_resampling" else {"top": 0, "left": 0}
+                geometry = calls.geometry(kind, **(corner if kind in ("efl_room", "efl_resampling") else {}) | fields)
                 assert refused(calls, f"efl_{name}_f32", geometry=geometry), (name, fields)
     assert calls.untouched()
 
@@ -180,7 +194,7 @@ def test_planes_elsewhere_beyond_memory_are_refused(calls):
 RECURRENCES = [
     *({field: extent} for field in ("steps", "batch", "units") for extent in (2**62, -1)),
     {"steps": 2**32, "batch": 2**32},
-    {"units": 2**27},
+    {"units": 2**28},
 ]
 ATTENTIONS = [
     *({field: extent} for field in ("batch", "channels", "places") for extent in (2**62, -1)),
@@ -191,7 +205,7 @@ ATTENTIONS = [
 
 
 def test_sequences_beyond_memory_are_refused(calls):
-    names = {"efl_recurrence": ("gru", "lstm"), "efl_attention": ("attention",)}
+    names = {"efl_recurrence": ("rnn", "gru", "lstm"), "efl_attention": ("attention",)}
     for kind, cases in (("efl_recurrence", RECURRENCES), ("efl_attention", ATTENTIONS)):
         for name in (f"efl_{of}_{way}_f32" for of in names[kind] for way in ("forward", "backward")):
             for fields in cases:

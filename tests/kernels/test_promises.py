@@ -40,7 +40,8 @@ def test_output_may_be_the_input(backend: ModuleType, op: str, read: str, writte
 
 
 def has_one_shape(args: Args, read: str, written: str) -> bool:
-    return args[written] is not None and args[written].shape == args[read].shape
+    one, other = args[written], args[read]
+    return one is not None and other is not None and one.shape == other.shape
 
 
 def blank_like(array: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import pytest
 
 from edgefl.kernels import reference
 from edgefl.kernels.reference.dropout import philox, words
-from edgefl.kernels.table import ACTIVATIONS, TABLE
+from edgefl.kernels.table import ACTIVATIONS, RESAMPLINGS, TABLE
 
 from .calls import as_float64, each, run
 from .cases import SENTINEL, Args, Array, Case, adversarial, rectifiers, settings
@@ -402,6 +402,24 @@ def test_upsampling(case: Case) -> None:
     close(after["dx"], leaf.grad)
 
 
+@of("resample_backward")
+def test_sampling_anew(case: Case) -> None:
+    before, after = solved(case)
+    leaf = torch.randn(before["dx"].shape, dtype=torch.float64, requires_grad=True)
+    (height, width), (tall, wide), y = leaf.shape[2:], before["dy"].shape[2:], np.empty_like(before["dy"])
+    top, left, way = before["top"], before["left"], RESAMPLINGS[before["mode"]]
+    if way in ("half_pixel", "aligned"):
+        expected = F.interpolate(leaf, (tall, wide), mode="bilinear", align_corners=way == "aligned")
+    elif way == "flip":
+        expected = leaf.flip(3)
+    else:
+        expected = F.pad(leaf, (left, wide - width - left, top, tall - height - top), mode=way)
+    expected.backward(tensor(before["dy"]))
+    reference.resample_forward(leaf.detach().numpy(), before["mode"], top, left, y)
+    close(y, expected)
+    close(after["dx"], leaf.grad)
+
+
 def _through_steps(op: str, before: Args) -> tuple[Any, Any, dict[str, Any]]:
     """torch's layer over the gates' inputs, its states, and by name the tensors that it differentiates."""
     gates, weight = tensor(before["gates"], grad=True), tensor(before["weight"], grad=True)
@@ -409,12 +427,13 @@ def _through_steps(op: str, before: Args) -> tuple[Any, Any, dict[str, Any]]:
     rows = torch.eye(weight.shape[0], dtype=torch.float64)  # the input's product is done: torch's own is with 1
     biases = [torch.zeros_like(bias), bias] if bias is not None else []
     state = torch.zeros(1, gates.shape[1], units, dtype=torch.float64)
-    run, carried = (torch.gru, state) if op == "gru" else (torch.lstm, (state, state))
+    rnn = torch.rnn_relu if before.get("relu") else torch.rnn_tanh
+    run, carried = {"rnn": (rnn, state), "gru": (torch.gru, state), "lstm": (torch.lstm, (state, state))}[op]
     found = run(gates, carried, [rows, weight, *biases], bool(biases), 1, 0.0, True, False, False)
     return found[0], found[2] if op == "lstm" else None, {"gates": gates, "weight": weight, "bias": bias}
 
 
-@pytest.mark.parametrize("op", ["gru", "lstm"])
+@pytest.mark.parametrize("op", ["rnn", "gru", "lstm"])
 def test_recurrence_forward_and_backward(op: str) -> None:
     """The backward pass reads what forward left. The gradients of weight and bias are products with what backward
     leaves.
@@ -435,6 +454,10 @@ def test_recurrence_forward_and_backward(op: str) -> None:
         if op == "gru":
             dhidden = np.empty_like(after["gates"])
             reference.gru_backward(**args, hidden=after["hidden"], dhidden=dhidden, units=None)
+        elif op == "rnn":
+            del args["states"]
+            reference.rnn_backward(**args, relu=before["relu"], units=None)
+            dhidden = args["gates"]
         else:
             del args["states"]
             reference.lstm_backward(**args, cells=after["cells"], units=None)
@@ -605,6 +628,30 @@ def test_cross_entropy(case: Case) -> None:
     assert after["correct"] - before["correct"] == int((logits.argmax(dim=1) == labels).sum())
     if before["dlogits"] is not None:
         close(after["dlogits"], logits.grad)
+
+
+@of("place_cross_entropy")
+def test_place_cross_entropy(case: Case) -> None:
+    before, after = solved(case)
+    logits, labels = tensor(before["logits"], grad=True), tensor(before["labels"][before["index"]]).long()
+    labels[labels < 0] = before["ignored"]
+    settings = {"label_smoothing": before["smoothing"], "ignore_index": before["ignored"]}
+    settings["weight"] = tensor(before["weight"])
+    mean = F.cross_entropy(logits, labels, **settings)
+    counts = labels != before["ignored"]
+    total = F.cross_entropy(logits, labels, reduction="sum", **settings)
+    close(after["loss"] - before["loss"], [float(total.detach())])
+    assert after["correct"] - before["correct"] == int(((logits.argmax(dim=1) == labels) & counts).sum())
+    if before["dlogits"] is not None:
+        (mean if counts.any() else logits.sum() * 0).backward()
+        close(after["dlogits"], logits.grad)
+
+
+@of("absolute_error")
+def test_absolute_error(case: Case) -> None:
+    before, after = solved(case)
+    y = tensor(before["y"], grad=True)
+    of_targets(F.l1_loss(y, tensor(before["targets"])), y, before, after, "dy")
 
 
 @of("binary_cross_entropy")

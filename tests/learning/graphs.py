@@ -15,23 +15,29 @@ from edgefl.models.graph.operations import (
     GELU,
     GRU,
     LSTM,
+    RNN,
+    AdaptiveAvgPool2d,
     Add,
     AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm1d,
     BatchNorm2d,
+    CircularPad2d,
     Concat,
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Elementwise,
     Embedding,
     Flatten,
     FlattenPlaces,
+    Flip,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
     Hardswish,
+    Interpolate,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -42,8 +48,11 @@ from edgefl.models.graph.operations import (
     Operation,
     Permute,
     PReLU,
+    Reduce,
+    ReflectionPad2d,
     ReLU,
     ReLU6,
+    ReplicationPad2d,
     Reshape,
     SelfAttention,
     Sigmoid,
@@ -261,6 +270,29 @@ def _maps() -> Graph:
     return Graph((2, 5, 5), nodes)
 
 
+def _expressions() -> Graph:
+    """Expressions of planes and of features, broadcast over channels, places and rows; reductions of every kind."""
+    nodes = (
+        Node("stem", Conv2d(2, 6, (3, 3), padding=(1, 1)), (INPUT,)),
+        Node("other", Conv2d(2, 6, (3, 3), padding=(1, 1)), (INPUT,)),
+        Node("mean", Reduce("mean", (0,)), ("stem",)),
+        Node("spread", Elementwise("(a - b) * (a - b)"), ("stem", "mean")),
+        Node("energy", Reduce("mean", (0,)), ("spread",)),
+        Node("normal", Elementwise("(a - b) / sqrt(c + 0.1)"), ("stem", "mean", "energy")),
+        Node("top", Reduce("max", (1, 2)), ("other",)),
+        Node("rows", Reduce("sum", (2,)), ("other",)),
+        Node("mixed", Elementwise("where(a > b, a * b, c) + exp(minimum(a, 1.5)) / 4"), ("normal", "rows", "top")),
+        Node("conv", Conv2d(6, 4, (1, 1)), ("mixed",)),
+        Node("flatten", Flatten(), ("conv",)),
+        Node("fc1", Linear(100, 7), ("flatten",)),
+        Node("fc2", Linear(100, 7), ("flatten",)),
+        Node("least", Reduce("min", (0,)), ("fc2",)),
+        Node("gate", Elementwise("log(1 + abs(a)) * cos(b) - sin(a * c)"), ("fc1", "fc2", "least")),
+        Node("out", Linear(7, CLASSES), ("gate",)),
+    )
+    return Graph((2, 5, 5), nodes)
+
+
 def _skips() -> Graph:
     """Down and up again, with results side by side: of the input, of two layers, and of such results again."""
     nodes = (
@@ -279,8 +311,15 @@ def _skips() -> Graph:
         Node("prelu1", PReLU(), ("all",)),
         Node("bn", BatchNorm2d(11), ("prelu1",)),
         Node("last", Conv2d(11, 3, (1, 1), bias=False), ("bn",)),
-        Node("flatten", Flatten(), ("last",)),
-        Node("fc", Linear(108, CLASSES), ("flatten",)),
+        Node("edge", ReplicationPad2d((1, 1, 0, 2)), ("last",)),
+        Node("fewer", Interpolate((6, 5)), ("edge",)),
+        Node("mirror", ReflectionPad2d((2, 0, 1, 1)), ("fewer",)),
+        Node("turn", Flip(), ("mirror",)),
+        Node("more", Interpolate((9, 8), True), ("turn",)),
+        Node("around", CircularPad2d((0, 1, 1, 0)), ("more",)),
+        Node("mean", AdaptiveAvgPool2d((5, 3)), ("around",)),
+        Node("flatten", Flatten(), ("mean",)),
+        Node("fc", Linear(45, CLASSES), ("flatten",)),
     )
     return Graph((2, 6, 6), nodes)
 
@@ -366,7 +405,11 @@ def _recurrent() -> Graph:
         Node("lstm", LSTM(9, 7, bias=False), ("gru",)),
         Node("mix", Conv1d(9, 7, 1), ("gru",)),
         Node("sum", Add(), ("lstm", "mix")),
-        Node("lstm2", LSTM(7, 5), ("sum",)),
+        Node("turned", Flip(), ("sum",)),
+        Node("rnn", RNN(7, 6, relu=True), ("turned",)),
+        Node("rnn2", RNN(6, 7, bias=False), ("rnn",)),
+        Node("both", Add(), ("rnn2", "sum")),
+        Node("lstm2", LSTM(7, 5), ("both",)),
         Node("mean", GlobalAvgPool(), ("lstm2",)),
         Node("flatten", Flatten(), ("mean",)),
         Node("fc", Linear(5, CLASSES), ("flatten",)),
@@ -450,6 +493,7 @@ GRAPHS: dict[str, Graph] = {
     "norm_first": _norm_first(),
     "leaky": _leaky(),
     "maps": _maps(),
+    "expressions": _expressions(),
 }
 
 

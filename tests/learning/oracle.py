@@ -16,10 +16,11 @@ from edgefl.kernels.reference.dropout import words
 from edgefl.learning import SGD, AdamW, Samples
 from edgefl.learning.batches import Keyed
 from edgefl.learning.fit_options import Pull
-from edgefl.learning.losses import BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from edgefl.learning.losses import L1, BinaryCrossEntropy, CrossEntropy, Huber, Loss
 from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import INPUT, Graph, Node, Params
 from edgefl.models.graph.operations import (
+    RNN,
     Add,
     AddParameter,
     AnyDropout,
@@ -29,18 +30,22 @@ from edgefl.models.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Dropout,
+    Elementwise,
     Embedding,
     FlattenPlaces,
+    Flip,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
     InputPart,
+    Interpolate,
     LayerNorm,
     Linear,
     Mul,
     Permute,
     PReLU,
     Recurrent,
+    Reduce,
     Reshape,
     SelfAttention,
     Slice,
@@ -89,7 +94,8 @@ def logits(
         if at_neurons and isinstance(node.op, Conv1d | Conv2d | ConvTranspose2d | Linear):
             y = at_neurons(node, y)
         values[node.name] = y
-    return values[graph.nodes[-1].name].flatten(1)
+    found = values[graph.nodes[-1].name]
+    return found.flatten(1) if math.prod(found.shape[2:]) == 1 else found
 
 
 def _with_computed(graph: Graph, params: Tensors) -> Tensors:
@@ -165,12 +171,22 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return F.prelu(x, weight)
     if isinstance(op, Mul):
         return x * inputs[1]
+    if isinstance(op, Elementwise):
+        return _expression(op.expression, inputs)
+    if isinstance(op, Reduce):
+        run = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin}[op.kind]
+        return run(x, [axis + 1 for axis in op.axes], keepdim=True)
     if isinstance(op, Concat):
         return torch.cat(inputs, 1)
     if isinstance(op, Hardsigmoid):
         return (x / 6 + 0.5).clamp(0, 1)  # torch's own multiplies by 1/6 in float32, going back
     if isinstance(op, Upsample):
         return F.interpolate(x, scale_factor=op.scale_factor[4 - x.dim() :], mode="nearest")
+    if isinstance(op, Interpolate):
+        mode, size = ("linear", op.size[1:]) if x.dim() == 3 else ("bilinear", op.size)
+        return F.interpolate(x, size, mode=mode, align_corners=op.align_corners)
+    if isinstance(op, Flip):
+        return x.flip(-1)
     if isinstance(op, BatchNorm):
         stats = params[node.full_name("running_mean")], params[node.full_name("running_var")]
         return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
@@ -187,12 +203,29 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     )  # what an operation means is what torch's class of its name does
 
 
+def _expression(text: str, inputs: list[torch.Tensor]) -> torch.Tensor:
+    """Run the text as Python with torch's functions."""
+
+    def of_tensors(function: Callable) -> Callable:
+        return lambda *parts: function(*(torch.as_tensor(part, dtype=inputs[0].dtype) for part in parts))
+
+    names = ("exp", "log", "sqrt", "sin", "cos", "abs", "minimum", "maximum")
+    functions = {name: of_tensors(getattr(torch, name)) for name in names}
+    functions["where"] = lambda test, *parts: torch.where(
+        test, *(torch.as_tensor(each, dtype=inputs[0].dtype) for each in parts)
+    )
+    found = eval(text, {"__builtins__": {}}, {**functions, **dict(zip("abcd", inputs, strict=False))})
+    return found.to(inputs[0].dtype)
+
+
 def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
     """Run torch's own layer, step by step where something happens at its neurons."""
     op, lstm = node.op, node.op.title == "LSTM"
     weights = [params[node.full_name(name)] for name in op.parameters()]
     state = x.new_zeros(1, len(x), op.hidden_size)
     carried, run = ((state, state), torch.lstm) if lstm else (state, torch.gru)
+    if isinstance(op, RNN):
+        run = torch.rnn_relu if op.relu else torch.rnn_tanh
     settings, x = (op.bias, 1, 0.0, True, False, True), x.transpose(1, 2)
     if not at_neurons:
         return run(x, carried, weights, *settings)[0].transpose(1, 2)
@@ -297,10 +330,17 @@ def loss_of(loss: Loss, outputs: torch.Tensor, y: np.ndarray) -> torch.Tensor:
 
     if isinstance(loss, CrossEntropy):
         labels = torch.tensor(y, dtype=torch.int64)
-        return F.cross_entropy(outputs, labels, weights(loss.weight), label_smoothing=loss.label_smoothing)
+        labels = labels.flatten() if outputs.dim() == 2 else labels
+        settings = {"label_smoothing": loss.label_smoothing, "ignore_index": loss.ignore_index}
+        first = outputs if loss.class_axis == 1 else outputs.movedim(-1, 1)
+        return F.cross_entropy(first, labels, weights(loss.weight), **settings)
     targets = torch.tensor(y, dtype=outputs.dtype)
     if isinstance(loss, BinaryCrossEntropy):
-        return F.binary_cross_entropy_with_logits(outputs, targets, pos_weight=weights(loss.pos_weight))
+        given = weights(loss.pos_weight)
+        by_channel = None if given is None else given.reshape(-1, *(1,) * (outputs.dim() - 2))
+        return F.binary_cross_entropy_with_logits(outputs, targets, pos_weight=by_channel)
+    if isinstance(loss, L1):
+        return F.l1_loss(outputs, targets)
     return F.huber_loss(outputs, targets, delta=loss.delta) if isinstance(loss, Huber) else F.mse_loss(outputs, targets)
 
 

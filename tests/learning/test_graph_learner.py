@@ -233,7 +233,7 @@ def test_float64_needs_the_reference_backend() -> None:
 def test_models_without_logits_or_features_are_refused() -> None:
     planes = Graph((1, 4, 4), (Node("conv", Conv2d(1, 2, (3, 3)), (INPUT,)),))
     data = Samples(np.zeros((2, 1, 4, 4), np.float32), np.zeros(2, np.int32))
-    with pytest.raises(GraphError, match=r"output of shape \(2, 2, 2\); expected one logit per class"):
+    with pytest.raises(DataError, match=r"shape \(2,\); expected int32 of shape \(2, 2, 2\) for outputs"):
         GraphLearner(model(planes)).evaluate(data)
     pooled = Graph((1, 4, 4), (*planes.nodes, Node("mean", GlobalAvgPool(), ("conv",))))
     with pytest.raises(GraphError, match="without a Linear layer"):

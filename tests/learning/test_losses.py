@@ -9,7 +9,7 @@ import torch
 from edgefl import rng
 from edgefl.errors import DataError
 from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
-from edgefl.learning.losses import MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from edgefl.learning.losses import L1, MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.neuron_set import NeuronSet
 
@@ -24,18 +24,22 @@ LOSSES = {
     "cross-entropy:weight=0.5,1.0,2.0,3.0,0.25:label_smoothing=0.2": CrossEntropy(WEIGHTS, 0.2),
     "bce": BinaryCrossEntropy(),
     "bce:pos_weight=0.5,1.0,2.0,3.0,0.25": BinaryCrossEntropy(WEIGHTS),
+    "cross-entropy:ignore_index=9": CrossEntropy(ignore_index=9),
     "mse": MSE(),
+    "l1": L1(),
     "huber": Huber(),
     "huber:delta=0.5": Huber(0.5),
 }
 WRONG = {
-    "mae": "loss=mae; expected one of cross-entropy, bce, mse, huber",
+    "mae": "loss=mae; expected one of cross-entropy, bce, mse, huber, l1",
     "mse:delta=1": "delta=1; expected each of no setting once",
     "huber:delta=1:delta=2": "delta=2; expected each of delta once",
     "huber:delta=much": "'much'; expected a number",
     "huber:delta=0": "delta=0.0; expected 1e-30 <= delta",
     "huber:delta=nan": "delta=nan; expected",
     "bce:pos_weight=1,-2": "pos_weight has -2.0; expected",
+    "cross-entropy:ignore_index=1.5": "'1.5'; expected a whole number",
+    "cross-entropy:class_axis=2": "class_axis=2; expected 1, or -1 for the last axis",
     "cross-entropy:weight=0": "weight has 0.0; expected",
     "cross-entropy:label_smoothing=1.5": "label_smoothing=1.5; expected 0 <= label_smoothing <= 1",
 }
@@ -45,6 +49,7 @@ def test_a_loss_is_text_and_back() -> None:
     for text, loss in LOSSES.items():
         assert str(loss) == text
         assert Loss.parse(text) == loss
+    assert Loss.parse("cross-entropy:class_axis=-1") == CrossEntropy(class_axis=-1)
     for text, message in WRONG.items():
         with pytest.raises(ValueError, match=message):
             Loss.parse(text)
@@ -54,7 +59,8 @@ def test_targets_that_no_loss_has_are_refused() -> None:
     x, values = np.zeros((3, 2), np.float32), np.zeros((3, 2), np.float32)
     labels, half = np.zeros(3, np.int32), np.full((3, 2), 0.5, np.float32)
     wrong = [
-        (values, CrossEntropy(), r"y: float32 of shape \(3, 2\); expected int32 of shape \(3,\)"),
+        (values, CrossEntropy(), r"y: float32 of shape \(3, 2\); expected int32 of shape \(3,\) or \(3, \*places\)"),
+        (labels, CrossEntropy(ignore_index=0), "y contains 0, the ignore_index of loss=cross-entropy:ignore_index=0"),
         (labels, MSE(), r"y: int32 of shape \(3,\); expected float32 of shape \(3, outputs\) for mse"),
         (values[:2], Huber(), r"y: float32 of shape \(2, 2\)"),
         (half * 3, BinaryCrossEntropy(), r"y goes from 1.5 to 1.5; expected targets from 0 to 1 for bce"),

@@ -23,6 +23,8 @@ TEXTS = {
     nn.MSELoss(): "mse",
     nn.HuberLoss(): "huber",
     nn.HuberLoss(delta=0.5): "huber:delta=0.5",
+    nn.L1Loss(): "l1",
+    nn.CrossEntropyLoss(ignore_index=0): "cross-entropy:ignore_index=0",
 }
 
 
@@ -31,7 +33,7 @@ def test_a_loss_of_torch_is_the_loss_of_that_text(loss: Any, text: str) -> None:
     assert is_torch_loss(loss) and loss_text(loss) == text == str(Loss.parse(text))
 
 
-FUNCTIONS = {"cross_entropy": "cross-entropy", "mse_loss": "mse", "huber_loss": "huber"}
+FUNCTIONS = {"cross_entropy": "cross-entropy", "mse_loss": "mse", "huber_loss": "huber", "l1_loss": "l1"}
 FUNCTIONS["binary_cross_entropy_with_logits"] = "bce"
 
 
@@ -48,15 +50,14 @@ def own_loss(outputs: Any, targets: Any) -> Any:
 
 REFUSED = [
     (
-        nn.functional.l1_loss,
-        "loss is l1_loss, a function of your program; expected one of cross-entropy, bce, mse, huber",
+        nn.functional.smooth_l1_loss,
+        "loss is smooth_l1_loss, a function of your program; expected one of cross-entropy, bce, mse, huber",
     ),
     (
         own_loss,
-        "loss is own_loss, a function of your program; expected one of cross-entropy, bce, mse, huber, or of nn.",
+        "loss is own_loss, a function of your program; expected one of cross-entropy, bce, mse, huber, l1, or of nn.",
     ),
     (nn.CrossEntropyLoss(reduction="sum"), "loss is nn.CrossEntropyLoss with reduction=sum; expected reduction=mean"),
-    (nn.CrossEntropyLoss(ignore_index=0), "nn.CrossEntropyLoss with ignore_index=0; expected ignore_index=-100"),
     (
         nn.BCEWithLogitsLoss(torch.tensor([2.0])),
         "loss is nn.BCEWithLogitsLoss with weight=tensor([2.]); expected weight=N",
@@ -66,8 +67,8 @@ REFUSED = [
     (nn.BCELoss(), "loss is nn.BCELoss; expected loss='bce', which is BCELoss of a sigmoid"),
     (nn.SmoothL1Loss(), "loss is nn.SmoothL1Loss; expected loss='huber:delta=...'"),
     (
-        nn.L1Loss(),
-        "loss is nn.L1Loss; expected one of nn.CrossEntropyLoss(), nn.BCEWithLogitsLoss(), nn.MSELoss(), nn.",
+        nn.PoissonNLLLoss(),
+        "loss is nn.PoissonNLLLoss; expected one of nn.CrossEntropyLoss(), nn.BCEWithLogitsLoss(), nn.MSELoss(), nn.",
     ),
 ]
 

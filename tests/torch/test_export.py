@@ -127,6 +127,10 @@ CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
         Own(in_place, first=nn.Linear(5, 4), fc=classes(4)), FEATURES, "Linear AddParameter ReLU Linear"),
     "assertions and branches on shapes of results": (
         Own(asserted, first=nn.Linear(5, 5), fc=classes()), FEATURES, "Linear Linear"),
+    "both directions of an RNN": (
+        Own(lambda m, x: m.fc(torch.cat(((h := m.r(x)[1])[-2], h[-1]), 1)),
+            r=nn.RNN(6, 4, 2, "relu", batch_first=True, bidirectional=True), fc=classes(8)), STEPS,
+        "Permute RNN Flip RNN Flip Concat RNN Flip RNN Slice Slice Flatten Flatten Concat Linear"),
     "two layers of an LSTM": (
         Own(lambda m, x: m.fc(m.r(x)[0][:, -1]), r=nn.LSTM(6, 4, 2, batch_first=True), fc=classes(4)), STEPS,
         "Permute LSTM LSTM Slice Flatten Linear"),

@@ -180,10 +180,6 @@ OF_STATES: dict[str, tuple[nn.Module, str]] = {  # torch.export takes seconds fo
         recurrent(nn.GRU, lambda m, x: m.r(x)[1].mean(0), num_layers=2),
         "the last states of several layers; expected the state of one layer, as by h[-1]",
     ),
-    "two directions": (
-        Forward(lambda m, x: m.r(x)[0].mean(1), r=nn.GRU(FEATURES, 4, batch_first=True, bidirectional=True)),
-        "bidirectional=True; expected False",
-    ),
     "projection": (recurrent(nn.LSTM, ends("LSTM")["mean"], proj_size=2), "proj_size=2; expected 0"),
     "learned initial state": (
         Forward(

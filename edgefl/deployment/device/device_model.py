@@ -121,7 +121,7 @@ class DeviceModel:
         self._state, self._welcome, self._bounds = state, welcome, bounds
         self._algorithm = method_of(welcome)
         initial = self._initial()
-        samples = with_loss(data.samples, loss_of(welcome, initial.graph.output_shape[0]))
+        samples = with_loss(data.samples, loss_of(welcome, initial.graph.output_shape))
         if is_normalised(initial.graph):
             check_columns(samples)
         spec, learner, parts = ModelSpec.of(initial.graph), (make or bounds.learner)(initial), data.parts(welcome)
@@ -305,13 +305,13 @@ def same_run(before: Welcome, now: Welcome) -> bool:
     )
 
 
-def loss_of(welcome: Welcome, outputs: int) -> Loss:
-    """Return the loss that a model with this number of outputs minimises. Raises RunError if this version of edgefl has
+def loss_of(welcome: Welcome, output: tuple[int, ...]) -> Loss:
+    """Return the loss that a model with outputs of this shape minimises. Raises RunError if this version of edgefl has
     no such loss.
     """
     try:
         loss = Loss.parse(welcome.loss)
-        loss.check_outputs(outputs)
+        loss.check_outputs(loss.split(output)[0])
     except (ValueError, DataError) as error:
         raise RunError(f"the server's {error}; expected a loss that this version of edgefl knows") from None
     return loss

@@ -17,6 +17,9 @@ declare(
         "ScalingArgs: upsample_forward upsample_backward": (
             "source:float[] to:float[]! planes height width scale_h scale_w"
         ),
+        "ResampleArgs: resample_forward resample_backward": (
+            "source:float[] to:float[]! planes height width top left out_height out_width mode"
+        ),
         "TransposeArgs: transpose_values transpose_lines of transpose": "x y batch rows cols inner",
         "embedding_forward": "ids weight y length rows features",
         "EmbeddingBackArgs: embedding_backward": "dy ids dweight cols positions length rows features padding",
@@ -51,6 +54,14 @@ def upsample_forward(x: KernelArray, scale: tuple[int, int], y: KernelArray) -> 
 
 def upsample_backward(dy: KernelArray, scale: tuple[int, int], dx: KernelArray) -> Launches:
     return [_scaled("upsample_backward", dy, dx, dx, scale)]
+
+
+def resample_forward(x: KernelArray, mode: int, top: int, left: int, y: KernelArray) -> Launches:
+    return [launch("resample_forward", y.size, source=x, to=y, **_room(x, top, left, y), mode=mode)]
+
+
+def resample_backward(dy: KernelArray, mode: int, top: int, left: int, dx: KernelArray) -> Launches:
+    return [launch("resample_backward", dx.size, source=dy, to=dx, **_room(dx, top, left, dy), mode=mode)]
 
 
 def transpose(x: KernelArray, y: KernelArray) -> Launches:

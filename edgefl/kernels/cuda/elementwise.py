@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .launch import THREADS, Ids, KernelArray, Launches, chosen, fours, launch, tiled
+from .launch import THREADS, Fields, Ids, KernelArray, Launches, chosen, fours, launch, tiled
 from .structs import declare
 
 declare(
@@ -14,6 +14,7 @@ declare(
         "PairArgs: add mul": "a b y count",
         "channel_dot": "a b out planes inner",
         "fill_zero": "x:bytes[]! bytes",
+        "evaluate": "a b c d e program steps constants y count",
     }
 )
 
@@ -54,6 +55,14 @@ def mul(a: KernelArray, b: KernelArray, y: KernelArray) -> Launches:
 
 def channel_dot(a: KernelArray, b: KernelArray, out: KernelArray) -> Launches:
     return [tiled("channel_dot", (-(-out.size // 8), 1, 1), a=a, b=b, out=out, planes=out.size, inner=a.inner)]
+
+
+def evaluate(
+    a: KernelArray, b: KernelArray | None, c: KernelArray | None, d: KernelArray | None, e: KernelArray | None,
+    program: KernelArray, constants: KernelArray, y: KernelArray,
+) -> Launches:  # fmt: skip
+    steps: Fields = {"program": program, "steps": program.shape[0], "constants": constants}
+    return [launch("evaluate", y.size, a=a, b=b, c=c, d=d, e=e, **steps, y=y, count=y.size)]
 
 
 def fill_zero(x: KernelArray) -> Launches:

@@ -14,8 +14,11 @@ declare(
         "CrossEntropyArgs: cross_entropy_{narrow,wide} of cross_entropy": (
             "logits labels weight dlogits sums:LossSums batch classes own:real share:real"
         ),
+        "PlaceLossArgs: place_cross_entropy": (
+            "logits labels index weight dlogits sums:LossSums count rows classes places ignored own:real share:real"
+        ),
         # The weight is of the positive targets of a binary loss. Without it they count 1.
-        "TargetArgs: binary_cross_entropy squared_error huber": (
+        "TargetArgs: binary_cross_entropy squared_error absolute_error huber": (
             "y,targets:float[] weight:float[]? dy:float[]?! sums:LossSums count outputs delta:real"
         ),
     }
@@ -50,6 +53,26 @@ def cross_entropy(
     return _summed(kernel, turns, loss, correct, **arrays, batch=batch, classes=classes, **shares)
 
 
+def place_cross_entropy(
+    logits: KernelArray,
+    labels: KernelArray,
+    index: KernelArray,
+    weight: KernelArray | None,
+    smoothing: float,
+    ignored: int,
+    dlogits: KernelArray | None,
+    loss: KernelArray,
+    correct: KernelArray,
+) -> Launches:
+    batch, classes = logits.shape[:2]
+    count = batch * logits.inner
+    arrays = {"logits": logits, "labels": labels, "index": index, "weight": weight, "dlogits": dlogits}
+    extents = {"rows": labels.shape[0], "classes": classes, "places": logits.inner, "ignored": ignored}
+    shares = {"own": 1.0 - smoothing, "share": smoothing / max(classes, 1)}
+    turns = -(-count // THREADS) if classes else 0
+    return _summed("place_cross_entropy", turns, loss, correct, **arrays, count=count, **extents, **shares)
+
+
 def binary_cross_entropy(
     logits: KernelArray,
     targets: KernelArray,
@@ -63,6 +86,10 @@ def binary_cross_entropy(
 
 def squared_error(y: KernelArray, targets: KernelArray, dy: KernelArray | None, loss: KernelArray) -> Launches:
     return _against("squared_error", y, targets, None, dy, loss, None)
+
+
+def absolute_error(y: KernelArray, targets: KernelArray, dy: KernelArray | None, loss: KernelArray) -> Launches:
+    return _against("absolute_error", y, targets, None, dy, loss, None)
 
 
 def huber(y: KernelArray, targets: KernelArray, delta: float, dy: KernelArray | None, loss: KernelArray) -> Launches:

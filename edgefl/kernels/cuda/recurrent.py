@@ -1,4 +1,4 @@
-"""GRU and LSTM over all steps of sequences, and the way from sequences to steps and back: csrc/cuda/recurrent.cuh.
+"""RNN, GRU and LSTM over all steps of sequences, and the way from sequences to steps and back: csrc/cuda/recurrent.cuh.
 
 Layers of up to 128 units take one launch, in which a block goes through all steps with a few examples, so that no step
 waits for a launch. Larger layers take a launch for each step, in which many blocks share the weight.
@@ -34,14 +34,16 @@ declare(
         # What lies beside the gates is hidden of a GRU, or None, and the cells of an LSTM after the first step. An LSTM
         # starts from its cells, and a GRU has no start. The turn is the number of groups of examples of a block, or the
         # step.
-        "recurrent::ForwardArgs: {gru,lstm}_step {gru,lstm}_through_{few,many}": (
+        "recurrent::ForwardArgs: {gru,lstm}_step {gru,lstm}_through_{few,many} rnn_{tanh,relu}_step "
+        "rnn_{tanh,relu}_through_few": (
             "gates:float[]! weight:float[] bias:float[]? beside,start:float[]?! states:float[]! "
             "extents:recurrent::Extents turn"
         ),
         # The states or cells before each step are `before`. An LSTM has no dhidden, because its products get the
         # gradients of the gates. Gradients pass the units `passing`. Nothing is carried [batch, units] where a thread
         # keeps it. Without marks all units pass.
-        "recurrent::BackwardArgs: {gru,lstm}_back_step {gru,lstm}_back_through_{few,many}": (
+        "recurrent::BackwardArgs: {gru,lstm}_back_step {gru,lstm}_back_through_{few,many} rnn_{tanh,relu}_back_step "
+        "rnn_{tanh,relu}_back_through_few": (
             "dy:float[] gates:float[]! before,beside,weight:float[] dhidden:float[]?! passing:Ids carried:float[]?! "
             "marks:float[]? extents:recurrent::Extents turn"
         ),
@@ -94,6 +96,23 @@ def from_steps(y: KernelArray, x: KernelArray) -> Launches:
     batch, channels, steps = x.shape
     extents = {"batch": batch, "channels": channels, "steps": steps, "passed": y.shape[0] - steps}
     return [tiled("from_steps", tiles_of(batch, steps, channels), source=y, to=x, **extents)]
+
+
+def rnn_forward(
+    gates: KernelArray, weight: KernelArray, bias: KernelArray | None, relu: bool, states: KernelArray
+) -> Launches:
+    return _forward(_Layer.of(_rnn(relu), gates, weight), gates, weight, bias, (None, None), states)
+
+
+def rnn_backward(
+    dy: KernelArray, gates: KernelArray, weight: KernelArray, relu: bool, units: KernelArray | None
+) -> Launches:
+    arrays = {"dy": dy, "gates": gates, "before": gates, "beside": gates, "weight": weight, "dhidden": None}
+    return _backward(_Layer.of(_rnn(relu), gates, weight), arrays, units)
+
+
+def _rnn(relu: bool) -> str:
+    return "rnn_relu" if relu else "rnn_tanh"
 
 
 def gru_forward(

@@ -1,5 +1,6 @@
-"""Channels side by side, padded and cropped planes, repeated cells, exchanged axes, and rows of a table, in plain
-numpy.
+"""Channels side by side, padded, cropped and resampled planes, repeated cells, exchanged axes, and rows of a table.
+
+All of it is in plain numpy.
 """
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array, Index, Pair, all_or
+from ..table import RESAMPLINGS
 
 
 def put_channels(x: Array, first: int, y: Array) -> None:
@@ -39,6 +41,42 @@ def upsample_backward(dy: Array, scale: Pair, dx: Array) -> None:
     """Set each cell of dx to the sum of dy over the cells that repeat it."""
     batch, channels, height, width = dx.shape
     dx[...] = dy.reshape(batch, channels, height, scale[0], width, scale[1]).sum(axis=(3, 5))
+
+
+def resample_forward(x: Array, mode: int, top: int, left: int, y: Array) -> None:
+    """Set y to x, sampled anew along both axes of its planes in the way of this number in RESAMPLINGS."""
+    rows, columns = _weights(mode, x.shape[2:], y.shape[2:], (top, left))
+    y[...] = rows @ x @ columns.T
+
+
+def resample_backward(dy: Array, mode: int, top: int, left: int, dx: Array) -> None:
+    """Set dx to the sums of dy by the weights with which each cell of x is part of the cells of y."""
+    rows, columns = _weights(mode, dx.shape[2:], dy.shape[2:], (top, left))
+    dx[...] = rows.T @ dy @ columns
+
+
+def _weights(mode: int, size: tuple[int, ...], result: tuple[int, ...], before: Pair) -> tuple[Array, Array]:
+    """Return for both axes the matrices [cells of the result, cells]."""
+    way = RESAMPLINGS[mode]
+    rows = np.eye(size[0]) if way == "flip" else _weights_of_axis(way, size[0], result[0], before[0])
+    return rows, _weights_of_axis(way, size[1], result[1], before[1])
+
+
+def _weights_of_axis(way: str, size: int, result: int, before: int) -> Array:
+    position, weights = np.arange(result), np.zeros((result, size))
+    if way in ("half_pixel", "aligned"):
+        place = position * (size - 1) / max(result - 1, 1)
+        if way == "half_pixel":
+            place = np.maximum((position + 0.5) * size / result - 0.5, 0)
+        low = np.minimum(place.astype(np.int64), size - 1)
+        np.add.at(weights, (position, low), 1 - (place - low))
+        np.add.at(weights, (position, np.minimum(low + 1, size - 1)), place - low)
+        return weights
+    cell = position - before
+    mirrored = size - 1 - np.abs(size - 1 - np.abs(cell))
+    cells = {"reflect": mirrored, "replicate": cell.clip(0, size - 1), "circular": cell % size, "flip": size - 1 - cell}
+    weights[position, cells[way]] = 1
+    return weights
 
 
 def transpose(x: Array, y: Array) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..arrays import Array, Index, all_or
+from ..expression_steps import STEPS
 
 
 def relu_forward(x: Array, y: Array, bits: Array | None = None) -> None:
@@ -91,3 +94,51 @@ def place_dot(a: Array, b: Array, out: Array) -> None:
 def fill_zero(x: Array) -> None:
     """Set x to 0."""
     x[...] = 0
+
+
+def evaluate(
+    a: Array, b: Array | None, c: Array | None, d: Array | None, e: Array | None, program: Array, constants: Array,
+    y: Array,
+) -> None:  # fmt: skip
+    """Compute y, the value of the last step of an expression of the inputs. y may alias inputs.
+
+    Values 0 to 4 are the inputs, and value 5 + k is the result of step k, which has the number of an
+    operation of STEPS and the numbers of the values that it reads.
+    """
+    values: list[Array | None] = [a, b, c, d, e]
+    operands, functions = tuple(STEPS.values()), tuple(FUNCTIONS.values())
+    with np.errstate(all="ignore"):
+        for operation, *read in program.tolist():
+            if operation == 0:
+                values.append(np.full(a.shape, constants[read[0]], a.dtype))
+            else:
+                inputs = (values[number] for number in read[: operands[operation]])
+                values.append(functions[operation - 1](*inputs).astype(a.dtype))
+    y[...] = values[-1]
+
+
+def _choice(test: Array, one: Array, other: Array) -> Array:
+    found: Array = np.where(test != 0, one, other)
+    return found
+
+
+FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "sum": np.add, "difference": np.subtract, "product": np.multiply, "quotient": np.divide, "larger": np.maximum,
+    "smaller": np.minimum, "power": np.power, "less": np.less, "less_equal": np.less_equal, "equal": np.equal,
+    "choice": _choice, "exp": np.exp, "log": np.log,
+    "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "magnitude": np.abs,
+}  # fmt: skip
+"""The functions of the steps but the first, in the order of their numbers."""
+
+
+def expand(x: Array, y: Array) -> None:
+    """Compute y[r, c] = x[r], each row as often as y has copies of it."""
+    y[...] = x[:, None]
+
+
+def reduce(x: Array, kind: int, scale: float, y: Array) -> None:
+    """Compute y[r], the sum of x[r] times scale (kind 0), the largest value (1) or the smallest value (2)."""
+    if kind == 0:
+        y[...] = x.sum(axis=1, dtype=np.float64) * scale
+    else:
+        y[...] = (np.max if kind == 1 else np.min)(x, axis=1)

@@ -53,6 +53,27 @@ def cross_entropy(
         dlogits[:] = (asked.sum(axis=1, keepdims=True) * probability - asked) / weight[labels].sum()
 
 
+def place_cross_entropy(
+    logits: Array, labels: Array, index: Array, weight: Array | None, smoothing: float, ignored: int,
+    dlogits: Array | None, loss: Array, correct: Array,
+) -> None:  # fmt: skip
+    """Compute cross_entropy for every place of logits [B, K, *]. The labels of example b are labels[index[b]].
+
+    A place counts unless its label is outside [0, K) or is `ignored`. dlogits is the gradient of the summed loss
+    divided by the summed weights of the counted labels. It is 0 at places that do not count. This is
+    torch.nn.functional.cross_entropy with ignore_index, except that a batch in which no place counts has the loss 0.
+    """
+    asked = labels[index].reshape(len(logits), -1)
+    rows = np.moveaxis(logits.reshape(*logits.shape[:2], asked.shape[1]), 1, 2)
+    counts = (asked >= 0) & (asked < logits.shape[1]) & (asked != ignored)
+    slopes = np.empty(rows[counts].shape, rows.dtype)
+    cross_entropy(rows[counts], asked[counts], weight, smoothing, slopes, loss, correct)
+    if dlogits is not None:
+        found = np.zeros(rows.shape, rows.dtype)
+        found[counts] = slopes
+        dlogits[:] = np.moveaxis(found, 2, 1).reshape(logits.shape)
+
+
 def binary_cross_entropy(
     logits: Array, targets: Array, pos_weight: Array | None, dlogits: Array | None, loss: Array, correct: Array
 ) -> None:
@@ -84,6 +105,16 @@ def squared_error(y: Array, targets: Array, dy: Array | None, loss: Array) -> No
     loss += float(np.sum(np.square(difference), dtype=np.float64)) / y.shape[1]
     if dy is not None:
         dy[:] = 2 * difference / y.size
+
+
+def absolute_error(y: Array, targets: Array, dy: Array | None, loss: Array) -> None:
+    """Add the mean of |y - t| of each row to `loss`, as torch.nn.L1Loss. dy is the gradient of the mean over all."""
+    if not y.size:
+        return
+    difference = y - targets
+    loss += float(np.sum(np.abs(difference), dtype=np.float64)) / y.shape[1]
+    if dy is not None:
+        dy[:] = np.sign(difference) / y.size
 
 
 def huber(y: Array, targets: Array, delta: float, dy: Array | None, loss: Array) -> None:

@@ -1,4 +1,4 @@
-"""GRU and LSTM over all steps of sequences, and the way from sequences to steps and back, in plain numpy.
+"""RNN, GRU and LSTM over all steps of sequences, and the way from sequences to steps and back, in plain numpy.
 
 The products of inputs with a layer's weight are made before, and the products of gradients after. Both are Linear
 layers over all steps at once. Gates lie as in torch: r, z, n in a GRU, and i, f, g, o in an LSTM. The state before the
@@ -20,6 +20,26 @@ def to_steps(x: Array, y: Array) -> None:
 def from_steps(y: Array, x: Array) -> None:
     """Set x[b, c, t] to y[t, b, c] of the last T steps of y."""
     x[...] = y[len(y) - x.shape[2] :].transpose(1, 2, 0)
+
+
+def rnn_forward(gates: Array, weight: Array, bias: Array | None, relu: bool, states: Array) -> None:
+    """Compute states[t + 1] = tanh(gates[t] + weight states[t] + bias), or its rectifier. gates become states[1:]."""
+    states[0] = 0
+    for step, gate in enumerate(gates):
+        gate += _product(states[step], weight, bias)
+        gate[...] = np.maximum(gate, 0) if relu else np.tanh(gate)
+        states[step + 1] = gate
+
+
+def rnn_backward(dy: Array, gates: Array, weight: Array, relu: bool, units: Index) -> None:
+    """Turn gates into the gradients of the sums that they were computed from. units are as in gru_backward."""
+    frozen = _others(units, weight.shape[1])
+    carry = np.zeros_like(dy[0]) if len(dy) else 0
+    for step in reversed(range(len(dy))):
+        state = gates[step]
+        gates[step] = (dy[step] + carry) * (state > 0 if relu else 1 - state * state)
+        gates[step][:, frozen] = 0
+        carry = gates[step] @ weight
 
 
 def gru_forward(gates: Array, weight: Array, bias: Array | None, hidden: Array | None, states: Array) -> None:

@@ -16,11 +16,13 @@ from edgefl.learning.lowering import (
     arrange,
     attention,
     dropout,
+    elementwise,
     group_norm,
     kept_statistics,
     layer_norm,
     parameter,
     recurrent,
+    resample,
     sparse,
     transposed,
 )
@@ -272,4 +274,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Ten
     AdaptiveAvgPool2d: _avgpool,
 }  # the functions of other files follow
 _TABLE |= activation.BACKWARD | arrange.BACKWARD | dropout.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
-_TABLE |= attention.BACKWARD | parameter.BACKWARD | recurrent.BACKWARD
+_TABLE |= attention.BACKWARD | parameter.BACKWARD | recurrent.BACKWARD | elementwise.BACKWARD | resample.BACKWARD

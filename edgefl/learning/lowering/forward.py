@@ -17,11 +17,13 @@ from edgefl.learning.lowering import (
     attention,
     computed,
     dropout,
+    elementwise,
     group_norm,
     kept_statistics,
     layer_norm,
     parameter,
     recurrent,
+    resample,
     sparse,
     transposed,
 )
@@ -236,4 +238,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     AdaptiveAvgPool2d: _avgpool,
 }
 _TABLE |= activation.FORWARD | arrange.FORWARD | dropout.FORWARD | layer_norm.FORWARD | transposed.FORWARD
-_TABLE |= attention.FORWARD | parameter.FORWARD | recurrent.FORWARD
+_TABLE |= attention.FORWARD | parameter.FORWARD | recurrent.FORWARD | elementwise.FORWARD | resample.FORWARD

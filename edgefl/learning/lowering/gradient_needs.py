@@ -28,6 +28,7 @@ from edgefl.models.graph.operations import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Elementwise,
     Embedding,
     Flatten,
     FlattenPlaces,
@@ -38,6 +39,7 @@ from edgefl.models.graph.operations import (
     Operation,
     Permute,
     Recurrent,
+    Reduce,
     Reshape,
     SelfAttention,
     WithParameter,
@@ -102,6 +104,21 @@ def _gated(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     return _same(graph, node, below) if gate == gated or is_empty(below[1]) else None
 
 
+def _broadcast(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    """An input with one channel for all needs all channels, over which its gradient is a sum."""
+    channels = [graph.shapes[name][0] for name in node.inputs]
+    found: Index = NONE
+    for own, needed in zip(channels, below, strict=True):
+        is_sum = own != max(channels) and not is_empty(needed)
+        found = union(found, None if is_sum else needed if own == max(channels) else NONE, max(channels))
+    return found
+
+
+def _reduced(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    assert isinstance(node.op, Reduce)
+    return _product(graph, node, below) if 0 in node.op.axes else below[0]
+
+
 def _product(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     return below[0] if is_empty(below[0]) else None
 
@@ -157,4 +174,6 @@ _REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] =
     Permute: _permute,
     Concat: _concat,
     Mul: _gated,
+    Elementwise: _broadcast,
+    Reduce: _reduced,
 }

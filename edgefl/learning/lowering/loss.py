@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import prod
 from typing import Any, NamedTuple
 
-from edgefl.errors import GraphError
-from edgefl.learning.losses import MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from edgefl.learning.losses import L1, MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
 from edgefl.learning.lowering.computed import scaled
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import LOSS, AuxiliarySlot, Slot, Tensor
+from edgefl.models.graph import Node
+from edgefl.models.graph.operations import Permute
 
 
 class Ends(NamedTuple):
@@ -22,29 +25,62 @@ class Ends(NamedTuple):
 
 
 def loss(recorder: Recorder, of: Loss, outputs: Tensor, gradient: Tensor | None) -> None:
-    """Record the loss of these outputs [B, outputs].
+    """Record the loss of these outputs [B, classes] or [B, classes, *places].
 
     gradient  buffer for its gradient, which may be the outputs themselves. None: no gradient is asked for
-    Raises    GraphError if the outputs are not a vector for each example
     """
-    if len(outputs.shape) != 2:
-        raise GraphError(f"output of shape {outputs.shape[1:]}; expected one logit per class")
     recorder.node = LOSS
-    _TABLE[type(of)](recorder, of, outputs, Ends(Slot("y"), Slot("loss"), Slot("correct"), gradient))
+    _record(recorder, of, outputs, Ends(Slot("y"), Slot("loss"), Slot("correct"), gradient))
 
 
 def auxiliary_loss(recorder: Recorder, of: Loss, position: int, outputs: Tensor, weight: float) -> Tensor:
     """Record the loss of an auxiliary output. Return its gradient times the weight, in a buffer of its own."""
-    if len(outputs.shape) != 2:
-        raise GraphError(f"auxiliary output of shape {outputs.shape[1:]}; expected one logit per class")
     recorder.node, gradient = LOSS, recorder.like(outputs)
     ends = Ends(AuxiliarySlot("y", position), AuxiliarySlot("loss", position), Slot("auxiliary_correct"), gradient)
-    _TABLE[type(of)](recorder, of, outputs, ends)
+    _record(recorder, of, outputs, ends)
     if weight == 1:
         return gradient
     scaled_gradient = scaled(recorder, gradient, weight)
     recorder.keep(scaled_gradient)  # so it is not narrowed to float16
     return scaled_gradient
+
+
+def _record(recorder: Recorder, of: Loss, outputs: Tensor, ends: Ends) -> None:
+    """Record the loss of outputs of any shape, and the gradient in the shape of the outputs."""
+    if len(outputs.shape) == 2 or not isinstance(of, CrossEntropy) or of.class_axis == 1:
+        gradient = None if ends.gradient is None else _flat(of, ends.gradient)
+        _TABLE[type(of)](recorder, of, _flat(of, outputs), ends._replace(gradient=gradient))
+        return
+    batch, *places, classes = outputs.shape
+    rows = batch, prod(places), classes
+    turned = recorder.new((batch, classes, prod(places)))
+    recorder.call("transpose", outputs.view(*rows), turned)
+    _cross_entropy(recorder, of, turned, ends._replace(gradient=None if ends.gradient is None else turned))
+    if ends.gradient is not None:
+        recorder.call("transpose", turned, ends.gradient.view(*rows))
+
+
+def without_last_turn(nodes: tuple[Node, ...], of: Loss) -> tuple[tuple[Node, ...], Loss]:
+    """Return the nodes without a last Permute that moves the classes behind the places, and the loss of what is left.
+
+    The loss reads the classes before the places, so that nothing is turned.
+    """
+    if not isinstance(of, CrossEntropy) or of.class_axis == 1 or len(nodes) < 2:
+        return nodes, of
+    last, source = nodes[-1], nodes[-2].name
+    is_turn = isinstance(last.op, Permute) and last.op.axes in ((1, 2, 0), (2, 1, 0)) and last.inputs == (source,)
+    return (nodes[:-1], replace(of, class_axis=1)) if is_turn else (nodes, of)
+
+
+def _flat(of: Loss, outputs: Tensor) -> Tensor:
+    """Return the outputs as the kernels read them: [B, classes, places] where each place has a label, or else a row for
+    each example.
+    """
+    batch, channels, *places = outputs.shape
+    if not places:
+        return outputs
+    count = prod(places)
+    return outputs.view(batch, channels, count) if of.has_labels else outputs.view(batch, channels * count)
 
 
 def _labels(recorder: Recorder, ends: Ends) -> Tensor:
@@ -60,11 +96,16 @@ def _targets(recorder: Recorder, outputs: Tensor, ends: Ends) -> Tensor:
 
 
 def _cross_entropy(recorder: Recorder, of: CrossEntropy, outputs: Tensor, ends: Ends) -> None:
+    weight = None if of.weight is None else Slot("output_weight")
+    if len(outputs.shape) > 2:
+        asked = weight, of.label_smoothing, of.ignore_index
+        found = ends.gradient, ends.loss, ends.correct
+        recorder.call("place_cross_entropy", outputs, ends.y, Slot("index"), *asked, *found)
+        return
     labels = _labels(recorder, ends)
-    if of == CrossEntropy():
+    if of.weight is None and not of.label_smoothing:
         recorder.call("softmax_xent", outputs, labels, ends.gradient, ends.loss, ends.correct)
         return
-    weight = None if of.weight is None else Slot("output_weight")
     recorder.call("cross_entropy", outputs, labels, weight, of.label_smoothing, ends.gradient, ends.loss, ends.correct)
 
 
@@ -85,6 +126,10 @@ def _squared(recorder: Recorder, of: MSE, outputs: Tensor, ends: Ends) -> None:
     recorder.call("squared_error", outputs, _targets(recorder, outputs, ends), ends.gradient, ends.loss)
 
 
+def _absolute(recorder: Recorder, of: L1, outputs: Tensor, ends: Ends) -> None:
+    recorder.call("absolute_error", outputs, _targets(recorder, outputs, ends), ends.gradient, ends.loss)
+
+
 def _huber(recorder: Recorder, of: Huber, outputs: Tensor, ends: Ends) -> None:
     recorder.call("huber", outputs, _targets(recorder, outputs, ends), of.delta, ends.gradient, ends.loss)
 
@@ -93,5 +138,6 @@ _TABLE: dict[type[Loss], Callable[[Recorder, Any, Tensor, Ends], None]] = {
     CrossEntropy: _cross_entropy,
     BinaryCrossEntropy: _binary,
     MSE: _squared,
+    L1: _absolute,
     Huber: _huber,
 }

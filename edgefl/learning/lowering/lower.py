@@ -32,7 +32,7 @@ from edgefl.learning.lowering.dropout import count_step
 from edgefl.learning.lowering.forward import forward
 from edgefl.learning.lowering.fusion import fuse
 from edgefl.learning.lowering.half_precision import narrow
-from edgefl.learning.lowering.loss import auxiliary_loss
+from edgefl.learning.lowering.loss import auxiliary_loss, without_last_turn
 from edgefl.learning.lowering.loss import loss as record_loss
 from edgefl.learning.lowering.recorder import Recorder, Scope
 from edgefl.learning.lowering.schedule import Companion, Existing, Schedule, Tensor, TrainedBlock
@@ -73,7 +73,7 @@ def lower(
     masks      coordinates that exist of other masked parameters
     loss       loss in modes that have a loss
     cut        name of the cut in mode "features"
-    Raises     GraphError if the graph's output is not a vector of logits, or there is no such cut
+    Raises     GraphError if there is no such cut
     """
     active = ActiveIndices.of(graph, spec, trainable, delta, masks) if mode in TRAINING else ActiveIndices()
     return lower_active(
@@ -107,6 +107,8 @@ def lower_active(
     nodes = before(graph, cut) if mode == "features" else graph.nodes
     if graph.auxiliary and mode not in TRAINING and mode != "features":
         nodes = before(graph, nodes[-1].name)
+    if mode not in ("predict", "features") and not graph.auxiliary:
+        nodes, loss = without_last_turn(nodes, loss)
     copied = _lowered(scope, nodes, mode, (terms, loss), float_bytes)
     if all(ids is None or is_empty(ids) for ids in active.saved.values()):
         return copied
@@ -157,7 +159,7 @@ def _trained(
     if mode not in TRAINING:
         record_loss(recorder, of, output, None)
         return (), {}
-    gradient = recorder.like(output) if _is_read_again(recorder.scope, nodes[-1]) else output
+    gradient = recorder.like(output) if _is_read_again(recorder, nodes[-1], output) else output
     record_loss(recorder, of, output, gradient)
     passes = backward(recorder, nodes, gradient.view(*recorder.values[nodes[-1].name].shape), further)
     if mode == "train":
@@ -173,9 +175,13 @@ def _trained(
     return (), gradients
 
 
-def _is_read_again(scope: Scope, last: Node) -> bool:
-    """Return whether the output may lie in the memory of a result that leads to auxiliary outputs, too."""
-    return bool(scope.graph.auxiliary) and isinstance(last.op, (*VIEWS, AnyDropout))
+def _is_read_again(recorder: Recorder, last: Node, output: Tensor) -> bool:
+    """Return whether the backward pass reads the memory of the output, as that of a last Sigmoid, or whether a result
+    that leads to auxiliary outputs may lie there, too.
+    """
+    saved = [kept for (_, what), kept in recorder.extras.items() if what != "dx" and isinstance(kept, Tensor)]
+    is_saved = any(kept.buffer == output.buffer for kept in saved)
+    return is_saved or (bool(recorder.scope.graph.auxiliary) and isinstance(last.op, (*VIEWS, AnyDropout)))
 
 
 def _auxiliary(recorder: Recorder, of: Loss) -> dict[str, Tensor]:

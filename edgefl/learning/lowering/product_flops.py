@@ -135,6 +135,8 @@ PRODUCTS: dict[str, Callable[..., int]] = {
     "linear_grad_input": _linear_grad_input,
     "linear_grad_weight": _linear_grad_weight,
     "linear_update": _linear_update,
+    "rnn_forward": lambda gates, weight, *rest: _recurrence(weight, gates),
+    "rnn_backward": lambda dy, gates, weight, *rest: _recurrence(weight, gates),
     "gru_forward": lambda gates, weight, *rest: _recurrence(weight, gates),
     "gru_backward": lambda dy, gates, hidden, states, weight, *rest: _recurrence(weight, gates),
     "lstm_forward": lambda gates, weight, *rest: _recurrence(weight, gates),

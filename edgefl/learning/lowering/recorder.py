@@ -22,16 +22,19 @@ from edgefl.learning.lowering.gradient_needs import own_rows
 from edgefl.learning.lowering.schedule import Buffer, BufferKind, Index, KernelCall, Param, Tensor
 from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph import INPUT, Graph, Node
+from edgefl.models.graph.expression_gradient import gradient
 from edgefl.models.graph.operations import (
     VIEWS,
     AnyDropout,
     Conv2d,
+    Elementwise,
     Embedding,
     GroupNorm,
     Mul,
     MulParameter,
     PReLU,
     Recurrent,
+    Reduce,
     Shape,
     Sigmoid,
     Smooth,
@@ -206,6 +209,12 @@ def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
         return () if is_empty(own_rows(node, active.blocks)) else node.inputs
     if isinstance(node.op, PReLU | Embedding):
         return node.inputs if node.name in active.needs else ()
+    if isinstance(node.op, Elementwise):
+        needed = [number for number, name in enumerate(node.inputs) if name in active.needs]
+        programs = [gradient(node.op.expression, number) for number in needed]
+        return tuple(name for at, name in enumerate(node.inputs) if any(at in program.reads for program in programs))
+    if isinstance(node.op, Reduce) and node.op.kind in ("max", "min"):
+        return (*node.inputs, node.name) if node.inputs[0] in active.needs else ()
     if isinstance(node.op, Mul):
         first, second = node.inputs
         return tuple(name for name, other in ((second, first), (first, second)) if other in active.needs)

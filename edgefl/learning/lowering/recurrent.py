@@ -1,4 +1,4 @@
-"""The lowering of GRU and LSTM, both passes: Linear layers over all steps at once, and the recurrence between them.
+"""The lowering of RNN, GRU and LSTM, both passes: Linear layers over all steps at once, and the recurrence between.
 
 A sequence is turned into steps, [T, B, features]. The products with the input's weight, and the gradients of both
 weights, are then products of a Linear layer for T B examples. Saved for the backward pass are the steps of the input
@@ -16,7 +16,7 @@ from edgefl.learning.lowering.gradients import ActivationGradients, DeferredWeig
 from edgefl.learning.lowering.recorder import Readers, Recorder, SavedInput
 from edgefl.learning.lowering.schedule import Index, Param, Tensor
 from edgefl.models.graph import Node
-from edgefl.models.graph.operations import GRU, LSTM, Operation, Recurrent
+from edgefl.models.graph.operations import GRU, LSTM, RNN, Operation, Recurrent
 
 
 def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
@@ -26,7 +26,7 @@ def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     x = _to_steps(recorder, recorder.source(node))
     gates, states = recorder.new((steps, batch, op.gates * units)), recorder.new((steps + 1, batch, units))
     recorder.call("linear_forward", _rows(x), *_parameters(recorder, node, "ih"), _rows(gates))
-    beside = _beside(recorder, node, states)
+    beside = op.relu if isinstance(op, RNN) else _beside(recorder, node, states)
     recorder.call(f"{op.title.lower()}_forward", gates, *_parameters(recorder, node, "hh"), beside, states)
     _from_steps(recorder, states, y)
     if recorder.needed(node.name):
@@ -62,15 +62,17 @@ def _save_input(recorder: Recorder, node: Node, x: Tensor) -> None:
 
 
 def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
-    gates, states, beside = (recorder.extras[node.name, what] for what in ("gates", "states", "beside"))
+    gates, states = (recorder.extras[node.name, what] for what in ("gates", "states"))
     steps, weight = _to_steps(recorder, dy), recorder.param(node, "weight_hh_l0")
     passing = recorder.channels_needed(node.name)  # only a cut gradient leaves out units
     dhidden = gates
-    if isinstance(node.op, GRU):
-        dhidden = recorder.like(gates)
+    if isinstance(node.op, RNN):
+        recorder.call("rnn_backward", steps, gates, weight, node.op.relu, passing)
+    elif isinstance(node.op, GRU):
+        dhidden, beside = recorder.like(gates), recorder.extras[node.name, "beside"]
         recorder.call("gru_backward", steps, gates, beside, states, weight, dhidden, passing)
     else:
-        recorder.call("lstm_backward", steps, gates, beside, weight, passing)
+        recorder.call("lstm_backward", steps, gates, recorder.extras[node.name, "beside"], weight, passing)
     gradients = _parameter_gradients(recorder, node, _rows(gates), _rows(dhidden), states)
     below = node.inputs[0]
     if recorder.needed(below):
@@ -140,8 +142,13 @@ def _rows(steps: Tensor) -> Tensor:
     return steps.view(math.prod(steps.shape[:2]), steps.shape[2])
 
 
-FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {GRU: _forward, LSTM: _forward}
+FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
+    RNN: _forward,
+    GRU: _forward,
+    LSTM: _forward,
+}
 BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
+    RNN: _backward,
     GRU: _backward,
     LSTM: _backward,
 }

@@ -17,6 +17,7 @@ from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import (
     VIEWS,
     BatchNorm,
+    Elementwise,
     GroupNorm,
     LayerNorm,
     MaxPool2d,
@@ -27,6 +28,7 @@ from edgefl.models.graph.operations import (
     PReLU,
     Rectifier,
     Recurrent,
+    Reduce,
     SelfAttention,
     Shape,
     Smooth,
@@ -121,7 +123,9 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
             bits["xhat"] += 32 * results
         elif isinstance(node.op, Smooth | PReLU | MulParameter):
             bits["curves"] += 32 * results
-        elif isinstance(node.op, Mul):
+        elif isinstance(node.op, Reduce):
+            bits["curves"] += 32 * math.prod(graph.shapes[node.inputs[0]]) if node.op.kind in ("max", "min") else 0
+        elif isinstance(node.op, Mul | Elementwise):
             bits["curves"] += 32 * sum(math.prod(graph.shapes[name]) for name in node.inputs)
         elif isinstance(node.op, Rectifier):
             bits["signs"] += results

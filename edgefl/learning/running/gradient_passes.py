@@ -12,6 +12,7 @@ from edgefl.learning.running import running_statistics
 from edgefl.learning.running.dropout_stream import begin
 from edgefl.learning.running.session import Session
 from edgefl.learning.running.workspace import Workspace
+from edgefl.learning.scores import share_of
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
 
@@ -42,12 +43,13 @@ class GradientPasses:
                 work.scalars.dropout[2] += len(chunks[0])
                 for name, value in self._gradient_of(session, part, divisor).items():
                     total[name] += value
-        total.loss_sum = work.scalars.loss_sum(len(index) / divisor)
+        total.loss_sum = work.scalars.loss_sum(share_of(samples.loss, samples.y, index))
         return total
 
     def _gradient_of(self, session: Session, part: NDArray[np.int32], divisor: float) -> Gradient:
         """Return the part of one pass in the gradient of a mean loss that divides by `divisor`."""
-        bound, share = session.programs[len(part)], session.samples.loss.divisor(session.samples.y, part) / divisor
+        bound = session.programs[len(part)]
+        share = session.samples.loss.divisor(session.samples.y, part) / divisor if divisor else 0.0
         bound.index[:] = part
         bound.program.run()
         self._workspace.meter.trained(session.schedules[len(part)])

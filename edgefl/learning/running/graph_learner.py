@@ -43,6 +43,7 @@ from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.learning.running.parameter_access import ParameterAccess
 from edgefl.learning.running.training_steps import TrainingSteps
 from edgefl.learning.running.workspace import Workspace
+from edgefl.learning.targets import blank_targets
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.heads import features_of
 from edgefl.models.graph.operations import Kind
@@ -236,8 +237,8 @@ class GraphLearner:
         return self._inference.evaluation(samples, chosen)
 
     def predict(self, x: Array) -> Array:
-        """Return the logits [N, classes] of inputs [N, *input_shape] of the learner's type, with running statistics."""
-        samples = Samples(x, np.zeros(len(x), np.int32))
+        """Return the logits [N, *output_shape] of inputs [N, *input_shape], with running statistics."""
+        samples = Samples(x, blank_targets(len(x), self.graph))
         everything = np.arange(len(x), dtype=np.int32)
         self._check(samples, everything)
         return self._inference.logits(samples, everything)

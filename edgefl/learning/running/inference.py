@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from edgefl.learning.learner import Array, Evaluation, Samples
 from edgefl.learning.lowering.lower import Mode, lower
 from edgefl.learning.running.workspace import Workspace
+from edgefl.learning.scores import evaluated, share_of
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
 
@@ -32,18 +33,19 @@ class Inference:
         scalars.correct[0] = 0
         for _ in self.run("evaluate", samples, index):
             pass
-        share = len(index) / samples.loss.divisor(samples.y, index)
-        decisions = samples.loss.decisions(self._graph.output_shape[0])
-        return Evaluation(scalars.loss_sum(share), int(scalars.correct[0]), len(index), decisions)
+        loss_sum = scalars.loss_sum(share_of(samples.loss, samples.y, index))
+        return evaluated(samples, index, self._graph.output_shape, loss_sum, int(scalars.correct[0]))
 
     def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
-        """Return the logits [N, classes] of the samples of `index`. Raises MemoryLimitError if they exceed
-        the limit.
+        """Return the logits [N, classes] or [N, classes, *places] of the samples of `index`.
+
+        Raises  MemoryLimitError if the logits exceed the limit
         """
         found = self._room("predict", len(index), self._graph.nodes[-1].name)
         self._fill(found, self.run("predict", samples, index))
         self._workspace.sessions.drop_latest()  # do not keep the samples alive
-        return found.reshape(len(index), -1)
+        places = self._graph.output_shape[1:]
+        return found if math.prod(places) > 1 else found.reshape(len(index), -1)
 
     def features(self, samples: Samples, index: NDArray[np.int32], cut: str, chunk: int | None = None) -> Array:
         """Return the results at a cut, [N, *shape of one result]. Raises MemoryLimitError if they exceed the limit."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from edgefl.learning.batches import occurring
 from edgefl.learning.learner import Batches, Samples
 from edgefl.models.graph import Graph
 from edgefl.models.graph.input_ids import IdValues, id_values
+from edgefl.models.graph.operations import Shape
 from edgefl.models.graph.planar import takes
 
 
@@ -23,7 +25,7 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
         raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
     for part in id_values(graph) if samples.x.size else ():
         _check_ids(samples, part)
-    _check_targets(samples, samples.y, graph.output_shape[0], floats)
+    _check_targets(samples, samples.y, graph.output_shape, floats)
     if len(samples.auxiliary) not in (0, len(graph.auxiliary)):
         expected = f"none, or {len(graph.auxiliary)}, one for each auxiliary output"
         raise DataError(f"targets of {len(samples.auxiliary)} auxiliary outputs; expected {expected}")
@@ -31,18 +33,27 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
         raise DataError(f"loss={samples.loss} with targets of auxiliary outputs; expected no weights of classes")
     given = samples.auxiliary or (samples.y,) * len(graph.auxiliary)
     for each, targets in zip(graph.auxiliary, given, strict=True):
-        _check_targets(samples, targets, graph.shapes[each.result][0], floats)
+        _check_targets(samples, targets, graph.shapes[each.result], floats)
 
 
-def _check_targets(samples: Samples, y: NDArray[Any], outputs: int, floats: DTypeLike) -> None:
-    """Raise DataError unless the targets fit an output with this number of values."""
-    samples.loss.check_outputs(outputs)
-    if not samples.loss.has_labels:
-        if y.shape[1] != outputs or y.dtype != floats:
-            found = f"{y.dtype} of shape {y.shape}"
-            raise DataError(f"targets {found}; expected {np.dtype(floats)} of shape ({len(samples)}, {outputs})")
-    elif len(samples) and y.max() >= outputs:
-        raise DataError(f"label {y.max()}; expected labels below {outputs}")
+def _check_targets(samples: Samples, y: NDArray[Any], output: Shape, floats: DTypeLike) -> None:
+    """Raise DataError unless the targets fit an output of this shape.
+
+    An output of one place, such as [classes, 1, 1], takes the targets of a vector, too.
+    """
+    loss, found = samples.loss, f"targets {y.dtype} of shape {y.shape}"
+    outputs, places = loss.split(output)
+    loss.check_outputs(outputs)
+    fitting = [places if loss.has_labels else output]
+    if prod(places) == 1:
+        fitting.append(() if loss.has_labels else (outputs,))
+    if y.shape[1:] not in fitting or (y.dtype != floats and not loss.has_labels):
+        kind = np.dtype(np.int32 if loss.has_labels else floats)
+        raise DataError(f"{found}; expected {kind} of shape {(len(samples), *fitting[-1])} for outputs {output}")
+    counted = loss.counted(y) if loss.has_labels else None
+    labels = y if counted is None else y[counted]
+    if loss.has_labels and labels.size and labels.max() >= outputs:
+        raise DataError(f"label {labels.max()}; expected labels below {outputs}")
 
 
 def _check_ids(samples: Samples, part: IdValues) -> None:

@@ -56,9 +56,12 @@ class PassScalars:
         """
         return (float(self.loss[0]) + float(self.auxiliary @ np.array(self._weights, np.float64))) * share
 
-    def slots(self, loss: Loss) -> dict[str, Array | None]:
-        """Return the arrays by the names of a schedule's slots (lowering/schedule.py), for passes with this loss."""
-        weight = getattr(loss, "weight", None) or getattr(loss, "pos_weight", None)
+    def slots(self, loss: Loss, places: int = 1) -> dict[str, Array | None]:
+        """Return the arrays by the names of a schedule's slots (lowering/schedule.py), for passes with this loss.
+
+        places  places of the model's output. A loss of values reads a weight for each place of each channel
+        """
+        weight = getattr(loss, "weight", None) or np.repeat(getattr(loss, "pos_weight", None) or (), places)
         return {
             "loss": self.loss,
             **{f"loss {i}": self.auxiliary[i : i + 1] for i in range(len(self.auxiliary))},
@@ -72,5 +75,5 @@ class PassScalars:
             "adam": self._adam,
             "adam_steps": self._adam_steps,
             "rates": self._rates,
-            "output_weight": None if weight is None else np.array(weight, self._dtype),
+            "output_weight": None if not len(weight) else np.array(weight, self._dtype),
         }

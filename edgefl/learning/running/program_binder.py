@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from types import ModuleType
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgefl.kernels.memory import zeros
 from edgefl.learning.fit_options import FitOptions
-from edgefl.learning.learner import Array
+from edgefl.learning.learner import Array, Samples
 from edgefl.learning.lowering.schedule import AuxiliarySlot, Slot, Tensor
 from edgefl.learning.running.memory_blocks import MemoryBlocks
 from edgefl.learning.running.parameter_store import ParameterStore
@@ -79,8 +80,17 @@ class ProgramBinder:
     def _memory(self, session: Session, index: NDArray[np.int32]) -> ScheduleMemory:
         samples, store = session.samples, self._store
         x = session.held(store.home).reshape(len(samples.x), *self._graph.input_shape)
-        slots = {"x": x, "y": samples.y, "scale": samples.scale, "shift": samples.shift, "index": index}
-        slots |= {f"y {i}": targets for i, targets in enumerate(samples.auxiliary)}
-        slots |= self._scalars.slots(samples.loss)
+        slots = {"x": x, "y": _flat(samples, samples.y), "scale": samples.scale, "shift": samples.shift, "index": index}
+        slots |= {f"y {i}": _flat(samples, targets) for i, targets in enumerate(samples.auxiliary)}
+        slots |= self._scalars.slots(samples.loss, prod(self._graph.output_shape[1:]))
         arrays = structures(store.sparse)
         return ScheduleMemory(self._blocks.arena, store.dtype, store.params, session.states, slots, arrays)
+
+
+def _flat(samples: Samples, y: Array) -> Array:
+    """Return targets as kernels read them: labels [N] or [N, places], or a row of values for each example."""
+    rows, *places = y.shape
+    if not places:
+        return y
+    count = prod(places)
+    return y.reshape(rows) if samples.loss.has_labels and count == 1 else y.reshape(rows, count)

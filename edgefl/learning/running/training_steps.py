@@ -52,7 +52,7 @@ class TrainingSteps:
             examples, divisor, steps = self._run(session, batches, sizes)
         for size, count in steps.items():
             work.meter.trained(session.schedules[size], count)
-        return FitResult(work.scalars.loss_sum(examples / divisor), examples, len(batches))
+        return FitResult(work.scalars.loss_sum(examples / divisor if divisor else 0.0), examples, len(batches))
 
     def _run(self, session: Session, batches: Batches, sizes: set[int]) -> tuple[int, float, dict[int, int]]:
         """Run all steps. Return the number of examples, the sum of divisors, and the number of steps for each batch

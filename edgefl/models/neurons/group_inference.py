@@ -30,6 +30,7 @@ from edgefl.models.graph.operations import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Elementwise,
     Embedding,
     Flatten,
     FlattenPlaces,
@@ -37,6 +38,7 @@ from edgefl.models.graph.operations import (
     Mul,
     Permute,
     Recurrent,
+    Reduce,
     Reshape,
     SelfAttention,
     Shape,
@@ -106,6 +108,11 @@ def _result_axis(
     if isinstance(op, Mul) and shapes[node.inputs[1]][0] != shapes[node.inputs[0]][0]:  # a gate for each place
         groups.free(axes[node.inputs[1]])
         return source
+    if isinstance(op, Elementwise):
+        return _of_expression([(axes[name], shapes[name][0]) for name in node.inputs], groups)
+    if isinstance(op, Reduce) and 0 in op.axes:
+        groups.free(source)
+        return None
     if isinstance(op, Add | Mul):
         return groups.join(source, axes[node.inputs[1]])
     if isinstance(op, Concat):
@@ -119,6 +126,19 @@ def _result_axis(
         groups.free(source)
         return None
     return source
+
+
+def _of_expression(inputs: list[tuple[Axis | None, int]], groups: JoinedGroups) -> Axis | None:
+    """Return the axis of an expression: the joined axes of the inputs that have all channels. Others are free."""
+    channels = max(count for _, count in inputs)
+    whole = [axis for axis, count in inputs if count == channels]
+    for axis, count in inputs:
+        if count != channels:
+            groups.free(axis)
+    found = whole[0]
+    for axis in whole[1:]:
+        found = groups.join(found, axis)
+    return found
 
 
 def _own_axis(node: Node, source: Axis | None, groups: JoinedGroups) -> Axis | None:

@@ -1,4 +1,4 @@
-"""ONNX's LSTM and GRU. ONNX has the gates in another order than torch: i o f c of an LSTM, and z r h of a GRU."""
+"""ONNX's RNN, LSTM and GRU. ONNX has the gates in another order than torch: i o f c of an LSTM, and z r h of a GRU."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from edgefl.errors import GraphError
-from edgefl.models.graph.operations import GRU, LSTM, Recurrent, Slice
+from edgefl.models.graph.operations import GRU, LSTM, RNN, Recurrent, Slice
 from edgefl.models.onnx.axis_atoms import BATCH, OnnxResult, laid
 from edgefl.models.onnx.onnx_call import Constant, OnnxCall, parameter
 
-ORDERS: dict[type[Recurrent], tuple[int, ...]] = {GRU: (1, 0, 2), LSTM: (0, 2, 3, 1)}
+ORDERS: dict[type[Recurrent], tuple[int, ...]] = {RNN: (0,), GRU: (1, 0, 2), LSTM: (0, 2, 3, 1)}
 """For each of torch's gates in torch's order, the position of ONNX's gate, by operation."""
-ACTIVATIONS = {GRU: ["Sigmoid", "Tanh"], LSTM: ["Sigmoid", "Tanh", "Tanh"]}
+ACTIVATIONS = {RNN: ["Tanh"], GRU: ["Sigmoid", "Tanh"], LSTM: ["Sigmoid", "Tanh", "Tanh"]}
 
 
 def lstm(call: OnnxCall) -> tuple[OnnxResult, ...]:
@@ -28,6 +28,10 @@ def gru(call: OnnxCall) -> tuple[OnnxResult, ...]:
     return _recurrent(call, GRU)
 
 
+def rnn(call: OnnxCall) -> tuple[OnnxResult, ...]:
+    return _recurrent(call, RNN)
+
+
 def _recurrent(call: OnnxCall, kind: type[Recurrent]) -> tuple[OnnxResult, ...]:
     value, hidden = call.value(), call.attribute("hidden_size", 0)
     _check(call, kind)
@@ -35,7 +39,7 @@ def _recurrent(call: OnnxCall, kind: type[Recurrent]) -> tuple[OnnxResult, ...]:
         raise GraphError(f"input {value}, hidden_size={hidden}; expected [steps, batch, features]")
     steps, _, features = value.extents
     constants = {"weight_ih_l0": call.constant(1), "weight_hh_l0": call.constant(2)}
-    op = kind(features, hidden, call.has(3))
+    op = RNN(features, hidden, call.has(3), _is_rectified(call)) if kind is RNN else kind(features, hidden, call.has(3))
     if call.has(3):
         bias = call.constant(3)
         halves = parameter(bias, (2, op.gates * hidden))
@@ -52,12 +56,17 @@ def _recurrent(call: OnnxCall, kind: type[Recurrent]) -> tuple[OnnxResult, ...]:
     return whole, laid(end, call.assembly.shape(end), [(2, hidden)], 3, value.batch, 1)
 
 
+def _is_rectified(call: OnnxCall) -> bool:
+    return bool(call.node.attributes.get("activations") == ["Relu"])
+
+
 def _check(call: OnnxCall, kind: type[Recurrent]) -> None:
     call.expect("direction", call.attribute("direction", "forward"), "forward")
     call.expect("layout", call.attribute("layout", 0), 0)
     call.expect("clip", call.node.attributes.get("clip"), None)
     given = call.node.attributes.get("activations")
-    call.expect("activations", given, None, ACTIVATIONS[kind])
+    if not (kind is RNN and _is_rectified(call)):
+        call.expect("activations", given, None, ACTIVATIONS[kind])
     if call.has(4) and not isinstance(call.inputs[4], Constant):
         raise GraphError("sequence_lens that follow from the input; expected sequences of one length")
     for at in (5, 6) if kind is LSTM else (5,):
@@ -82,5 +91,5 @@ def _origin(constant: Constant, part: str) -> str:
     return f"{owner}.{part}" if owner and (last == part or last.startswith("bias")) else ""
 
 
-SEQUENCES: dict[str, Callable[[OnnxCall], tuple[OnnxResult, ...]]] = {"LSTM": lstm, "GRU": gru}
+SEQUENCES: dict[str, Callable[[OnnxCall], tuple[OnnxResult, ...]]] = {"LSTM": lstm, "GRU": gru, "RNN": rnn}
 """The meanings of operators on sequences, by name."""

@@ -16,7 +16,6 @@ REMEDIES = {
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
                      "ConvInteger", "MatMulInteger"), QUANTISED),
     **dict.fromkeys(("If", "Loop", "Scan"), BRANCH),
-    "RNN": "use a GRU or an LSTM",
     "Selu": "use Elu or Relu",
     "Mish": "use a Sigmoid times its input",
     "Softsign": "use Tanh",

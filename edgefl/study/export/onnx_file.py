@@ -21,7 +21,7 @@ from edgefl import __version__
 from edgefl.models.graph import INPUT, Model, Node
 from edgefl.models.graph.operations import Shape
 
-INT64 = TensorProto.INT64
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 OPSET, IR_VERSION = 17, 8  # the IR version that came with the opset, which older readers take
 OUTPUT = "output"
 BATCH = "batch"

@@ -24,6 +24,7 @@ from edgefl.models.graph.operations import (
     GELU,
     GRU,
     LSTM,
+    RNN,
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     Add,
@@ -33,6 +34,7 @@ from edgefl.models.graph.operations import (
     BatchNorm,
     BatchNorm1d,
     BatchNorm2d,
+    CircularPad2d,
     Concat,
     Conv1d,
     Conv2d,
@@ -40,14 +42,17 @@ from edgefl.models.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    Elementwise,
     Embedding,
     Flatten,
     FlattenPlaces,
+    Flip,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
     Hardswish,
     InputPart,
+    Interpolate,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -58,11 +63,12 @@ from edgefl.models.graph.operations import (
     Operation,
     Pair,
     Permute,
-    Pool,
-    Pool1d,
     PReLU,
+    Reduce,
+    ReflectionPad2d,
     ReLU,
     ReLU6,
+    ReplicationPad2d,
     Reshape,
     SelfAttention,
     Sigmoid,
@@ -75,7 +81,7 @@ from edgefl.models.graph.operations import (
     WithParameter,
     ZeroPad2d,
 )
-from edgefl.study.export import onnx_sequences
+from edgefl.study.export import onnx_expressions, onnx_pools, onnx_resampling, onnx_sequences
 from edgefl.study.export.onnx_file import INT64, OPSET, Writer
 
 __all__ = ["NODES", "OPSET", "to_onnx"]
@@ -205,53 +211,6 @@ def _softplus(op: Softplus, inputs: list[str], to: Writer) -> str:
     return to.node("Where", to.node("Greater", scaled, to.constant("threshold", op.threshold)), *inputs, smooth)
 
 
-def _pool(op: Pool | Pool1d, inputs: list[str], to: Writer) -> str:
-    """Write a pool of planes or of sequences. Windows that are cut at the end get explicit padding, because runtimes
-    read ceil_mode in several ways. An average never counts the positions behind its padding.
-    """
-    planes, axes = (op.as_planes, (1,)) if isinstance(op, Pool1d) else (op, (0, 1))
-    size, result = to.input_shape[1:], op.output(to.input_shape)[1:]
-    kernel, stride, before = ([pair[i] for i in axes] for pair in (planes.kernel_size, planes.stride, planes.padding))
-    extents = zip(size, result, kernel, stride, before, strict=True)
-    over = [max(0, (r - 1) * s + k - n - 2 * p) for n, r, k, s, p in extents]
-    window = {"kernel_shape": kernel, "strides": stride}
-    if isinstance(planes, MaxPool2d):
-        return to.node("MaxPool", *inputs, **window, pads=[*before, *map(sum, zip(before, over, strict=True))])
-    assert isinstance(planes, AvgPool2d)
-    counts = planes.count_include_pad
-    if counts and any(over):
-        zeros = to.constant("pads", [0, 0, *before, 0, 0, *before])
-        inputs, before, counts = [to.node("Pad", *inputs, zeros)], [0 for _ in before], False
-    pads = [*before, *map(sum, zip(before, over, strict=True))]
-    return to.node("AveragePool", *inputs, **window, pads=pads, count_include_pad=int(counts))
-
-
-def _adaptive_pool(op: AdaptiveAvgPool2d, inputs: list[str], to: Writer) -> str:
-    """Write equal windows as a pool, and other windows, which have no operator, as products with constant weights."""
-    window = op.window(to.input_shape)
-    if window is not None:
-        return _pool(window, inputs, to)
-    _, height, width = to.input_shape
-    rows, columns = shares(height, op.output_size[0]), shares(width, op.output_size[1]).T
-    return to.node("MatMul", to.node("MatMul", to.constant("rows", rows), *inputs), to.constant("columns", columns))
-
-
-def _adaptive_sequence(op: AdaptiveAvgPool1d, inputs: list[str], to: Writer) -> str:
-    _, length = to.input_shape
-    return to.node("MatMul", *inputs, to.constant("columns", shares(length, op.output_size).T))
-
-
-def shares(size: int, parts: int) -> np.ndarray:
-    """Return [parts, size]: 1 / n at the n cells of part i, from i size / parts rounded down to (i + 1) size / parts
-    up.
-    """
-    weights = np.zeros((parts, size))
-    for i in range(parts):
-        first, last = i * size // parts, -(-(i + 1) * size // parts)
-        weights[i, first:last] = 1 / (last - first)
-    return weights
-
-
 def _upsample(op: Upsample, inputs: list[str], to: Writer) -> str:
     factors = op.scale_factor if len(to.input_shape) == 3 else op.scale_factor[1:]
     scales = to.constant("scales", [1.0, 1.0, *map(float, factors)])
@@ -313,6 +272,8 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     ReLU6: lambda op, inputs, to: to.node("Clip", *inputs, to.constant("low", 0.0), to.constant("high", 6.0)),
     LeakyReLU: _leaky_relu,
     ELU: _elu,
+    Elementwise: onnx_expressions.expression,
+    Reduce: onnx_expressions.reduction,
     PReLU: _prelu,
     Sigmoid: lambda op, inputs, to: to.node("Sigmoid", *inputs),
     Tanh: lambda op, inputs, to: to.node("Tanh", *inputs),
@@ -321,12 +282,12 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Hardsigmoid: lambda op, inputs, to: to.node("HardSigmoid", *inputs, alpha=1 / 6, beta=0.5),
     Hardswish: lambda op, inputs, to: to.node("HardSwish", *inputs),
     Softplus: _softplus,
-    MaxPool1d: _pool,
-    AvgPool1d: _pool,
-    AdaptiveAvgPool2d: _adaptive_pool,
-    AdaptiveAvgPool1d: _adaptive_sequence,
-    MaxPool2d: _pool,
-    AvgPool2d: _pool,
+    MaxPool1d: onnx_pools.pool,
+    AvgPool1d: onnx_pools.pool,
+    AdaptiveAvgPool2d: onnx_pools.adaptive_pool,
+    AdaptiveAvgPool1d: onnx_pools.adaptive_sequence,
+    MaxPool2d: onnx_pools.pool,
+    AvgPool2d: onnx_pools.pool,
     GlobalAvgPool: lambda op, inputs, to: to.node("GlobalAveragePool", *inputs),
     Flatten: lambda op, inputs, to: to.node("Flatten", *inputs),
     FlattenPlaces: _flatten_positions,
@@ -340,10 +301,12 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Add: lambda op, inputs, to: to.node("Add", *inputs),
     Mul: lambda op, inputs, to: to.node("Mul", *inputs),
     Concat: lambda op, inputs, to: to.node("Concat", *inputs, axis=1),
-    Upsample: _upsample,
-    ZeroPad2d: _pad,
-    GRU: onnx_sequences.recurrent,
-    LSTM: onnx_sequences.recurrent,
+    Upsample: onnx_resampling.upsample,
+    ZeroPad2d: onnx_resampling.zero_pad,
+    Interpolate: onnx_resampling.interpolate,
+    **dict.fromkeys((ReflectionPad2d, ReplicationPad2d, CircularPad2d), onnx_resampling.border_pad),
+    Flip: onnx_resampling.flip,
+    **dict.fromkeys((RNN, GRU, LSTM), onnx_sequences.recurrent),
     SelfAttention: onnx_sequences.attention,
     **dict.fromkeys((Dropout, Dropout1d, Dropout2d, StochasticDepth), _identity),
 }

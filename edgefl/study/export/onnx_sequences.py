@@ -8,13 +8,14 @@ products by heads, with a softmax between them.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from edgefl.models.graph.operations import GRU, LSTM, Operation, Recurrent, SelfAttention, Shape
+from edgefl.models.graph.operations import GRU, LSTM, RNN, Operation, Recurrent, SelfAttention, Shape
 from edgefl.study.export.onnx_file import Writer
 
-ORDERS: dict[type[Recurrent], tuple[int, ...]] = {GRU: (1, 0, 2), LSTM: (0, 3, 1, 2)}
+ORDERS: dict[type[Recurrent], tuple[int, ...]] = {RNN: (0,), GRU: (1, 0, 2), LSTM: (0, 3, 1, 2)}
 """The positions in torch of ONNX's gates, in ONNX's order, by operation."""
 
 
@@ -22,7 +23,9 @@ def recurrent(op: Recurrent, inputs: list[str], to: Writer) -> str:
     steps = to.node("Transpose", _sequence(op, inputs, to), perm=[2, 0, 1])
     weights = (to.constant(name, _gates(op, to, name)[None]) for name in ("weight_ih_l0", "weight_hh_l0"))
     biases = [np.concatenate([_gates(op, to, name) for name in ("bias_ih_l0", "bias_hh_l0")])] if op.bias else []
-    settings = {"linear_before_reset": 1} if isinstance(op, GRU) else {}
+    settings: dict[str, Any] = {"linear_before_reset": 1} if isinstance(op, GRU) else {}
+    if isinstance(op, RNN):
+        settings = {"activations": ["Relu" if op.relu else "Tanh"]}
     bias = [to.constant("bias", value[None]) for value in biases]
     states = to.node(op.title, steps, *weights, *bias, hidden_size=op.hidden_size, **settings)
     sequence = to.node("Transpose", to.node("Squeeze", states, to.constant("one", [1])), perm=[1, 2, 0])

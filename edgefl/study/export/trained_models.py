@@ -27,6 +27,7 @@ from edgefl.experiment.run_json import EXPERIMENT
 from edgefl.experiment.run_layout import Trial, run_of, trials
 from edgefl.experiment.settings import Experiment
 from edgefl.learning import GraphLearner, Samples
+from edgefl.learning.targets import blank_targets
 from edgefl.methods import Algorithm
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.method_label import folder
@@ -240,7 +241,7 @@ def _client_state(client: int, seed: int, graph: Graph, kept: StoredClientState,
     params = {name: np.asarray(held[name], np.float32) for name in graph.parameters()}
     nothing, nobody = (
         np.zeros(0, np.int32),
-        Samples(np.zeros((0, *graph.input_shape), np.float32), np.zeros(0, np.int32)),
+        Samples(np.zeros((0, *graph.input_shape), np.float32), blank_targets(0, graph)),
     )
     learner = GraphLearner(Model(graph, params))
     spec = ModelSpec.of(graph)

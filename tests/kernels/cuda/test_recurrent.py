@@ -1,4 +1,4 @@
-"""GRU and LSTM in each of their forms: a launch for all steps, with weights near and far, and a launch a step."""
+"""RNN, GRU and LSTM in each of their forms: a launch for all steps, with weights near and far, and a launch a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from edgefl.kernels.cuda.launch import KernelArray
 
 from ..calls import as_float64, check_case, each, run
 from ..cases import Args, Case, shape_label
-from ..cases_recurrent import from_steps, gru_backward, gru_forward, lstm_backward, lstm_forward, to_steps
+from ..cases_recurrent import (
+    from_steps,
+    gru_backward,
+    gru_forward,
+    lstm_backward,
+    lstm_forward,
+    rnn_backward,
+    rnn_forward,
+    to_steps,
+)
 from . import standin
 
 THROUGH = [(3, 17, 20), (3, 3, 85), (2, 3, 70), (3, 3, 128)]
@@ -35,12 +44,15 @@ def cuda() -> ModuleType:
 @pytest.mark.parametrize("shape", [*THROUGH, *STEPWISE], ids=named)
 def test_every_form_is_the_reference(cuda: ModuleType, shape: tuple[int, int, int]) -> None:
     cases = [
+        Case("rnn_forward", "tanh", lambda rng: rnn_forward(rng, shape, True, False)),
+        Case("rnn_forward", "relu", lambda rng: rnn_forward(rng, shape, False, True)),
         Case("gru_forward", "bias", lambda rng: gru_forward(rng, shape, True, True)),
         Case("gru_forward", "nothing kept", lambda rng: gru_forward(rng, shape, False, False)),
         Case("lstm_forward", "bias", lambda rng: lstm_forward(rng, shape, True)),
         Case("lstm_forward", "no bias", lambda rng: lstm_forward(rng, shape, False)),
     ]
     for kind in ("all", "odd", "none"):
+        cases.append(Case("rnn_backward", kind, lambda rng, k=kind: rnn_backward(rng, shape, k == "odd", k)))
         cases.append(Case("gru_backward", kind, lambda rng, k=kind: gru_backward(rng, shape, k)))
         cases.append(Case("lstm_backward", kind, lambda rng, k=kind: lstm_backward(rng, shape, k)))
     each((case, lambda case=case: check_case(cuda, case)) for case in cases)

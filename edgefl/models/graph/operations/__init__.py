@@ -36,6 +36,7 @@ from edgefl.models.graph.operations.arrange import (
 )
 from edgefl.models.graph.operations.base import LARGEST_SETTING, Kind, Operation, Pair, ParamInfo, Shape
 from edgefl.models.graph.operations.dropout import AnyDropout, Dropout, Dropout1d, Dropout2d, StochasticDepth
+from edgefl.models.graph.operations.elementwise import Elementwise, Reduce
 from edgefl.models.graph.operations.norm import BatchNorm, BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
 from edgefl.models.graph.operations.packed import InputPart
 from edgefl.models.graph.operations.parameter import (
@@ -57,7 +58,15 @@ from edgefl.models.graph.operations.pool import (
     Pool1d,
 )
 from edgefl.models.graph.operations.product import Conv1d, Conv2d, ConvTranspose2d, Linear
-from edgefl.models.graph.operations.sequence import GRU, LSTM, Recurrent, SelfAttention
+from edgefl.models.graph.operations.resample import (
+    BorderPad,
+    CircularPad2d,
+    Flip,
+    Interpolate,
+    ReflectionPad2d,
+    ReplicationPad2d,
+)
+from edgefl.models.graph.operations.sequence import GRU, LSTM, RNN, Recurrent, SelfAttention
 
 OPERATIONS: dict[str, type[Operation]] = {
     op.__name__: op
@@ -95,11 +104,17 @@ OPERATIONS: dict[str, type[Operation]] = {
         Concat,
         ZeroPad2d,
         Upsample,
+        Interpolate,
+        ReflectionPad2d,
+        ReplicationPad2d,
+        CircularPad2d,
+        Flip,
         Reshape,
         Permute,
         FlattenPlaces,
         InputPart,
         Slice,
+        RNN,
         GRU,
         LSTM,
         SelfAttention,
@@ -110,6 +125,8 @@ OPERATIONS: dict[str, type[Operation]] = {
         Embedding,
         AddParameter,
         MulParameter,
+        Elementwise,
+        Reduce,
     )
 }
 """The classes of all operations, by their name in a graph's JSON."""
@@ -124,6 +141,7 @@ __all__ = [
     "LARGEST_SETTING",
     "LSTM",
     "OPERATIONS",
+    "RNN",
     "VIEWS",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
@@ -135,6 +153,8 @@ __all__ = [
     "BatchNorm",
     "BatchNorm1d",
     "BatchNorm2d",
+    "BorderPad",
+    "CircularPad2d",
     "Concat",
     "Conv1d",
     "Conv2d",
@@ -142,15 +162,18 @@ __all__ = [
     "Dropout",
     "Dropout1d",
     "Dropout2d",
+    "Elementwise",
     "Embedding",
     "EmbeddingOfRow",
     "Flatten",
     "FlattenPlaces",
+    "Flip",
     "GlobalAvgPool",
     "GroupNorm",
     "Hardsigmoid",
     "Hardswish",
     "InputPart",
+    "Interpolate",
     "Kind",
     "LayerNorm",
     "LeakyReLU",
@@ -170,6 +193,9 @@ __all__ = [
     "ReLU6",
     "Rectifier",
     "Recurrent",
+    "Reduce",
+    "ReflectionPad2d",
+    "ReplicationPad2d",
     "Reshape",
     "SelfAttention",
     "Shape",

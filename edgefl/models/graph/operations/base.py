@@ -128,6 +128,8 @@ def _fits(value: object, annotation: str, least: int) -> bool:
         return all(_fits(v, "int", least) for v in value)
     if annotation == "bool":
         return isinstance(value, bool)
+    if annotation == "str":
+        return isinstance(value, str)
     if annotation == "float":
         return isinstance(value, float) and math.isfinite(value) and (value > 0 or value == least)
     return type(value) is int and least <= value <= LARGEST_SETTING
@@ -137,4 +139,4 @@ def _expected(annotation: str, least: int) -> str:
     whole = f"{least} <= integer <= {LARGEST_SETTING}"
     real = f"a finite float {'>' if least else '>='} 0"
     tuples = {name: f"{numeral} of {whole}" for name, numeral in NUMERALS.items()}
-    return (tuples | {"bool": "True or False", "float": real}).get(annotation, whole)
+    return (tuples | {"bool": "True or False", "float": real, "str": "text"}).get(annotation, whole)

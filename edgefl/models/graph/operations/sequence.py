@@ -1,4 +1,4 @@
-"""Operations on sequences [features, steps]: GRU, LSTM and self-attention.
+"""Operations on sequences [features, steps]: RNN, GRU, LSTM and self-attention.
 
 The parameters have torch's names and layouts. The rows of several gates, or of queries, keys and values, lie one below
 the other in one matrix. The initial state is always 0. There is no mask but the causal one, and no second direction or
@@ -48,6 +48,14 @@ class Recurrent(Operation):
     def macs_by_weight(self, output: Shape) -> dict[str, int]:
         each = self.gates * self.hidden_size * output[-1]
         return {"weight_ih_l0": each * self.input_size, "weight_hh_l0": each * self.hidden_size}
+
+
+@dataclass(frozen=True)
+class RNN(Recurrent):
+    """Elman's recurrent layer: h' = tanh of a sum of products, or the rectifier of the sum."""
+
+    relu: bool = False
+    gates: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)
