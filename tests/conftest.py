@@ -30,6 +30,14 @@ os.environ["EDGEFL_ENERGY_ROOT"] = os.devnull  # a folder that has nothing: no t
 
 working.AFTER_S = 600.0  # a loaded machine is slow: no line of progress stands among the words that a test reads
 
+
+def _without_disk(handle: int) -> None:
+    """Refuse what is no open file. No test can tell whether a disk has the bytes, and a disk takes milliseconds."""
+    os.fstat(handle)
+
+
+os.fsync = _without_disk  # type: ignore[assignment]
+
 IDLE_GROUPS = pytest.StashKey[list[str]]()  # of nightly.tsv, in which no collected test is
 NATIVE = "edgefl.kernels.native"
 NO_NUMBA = find_spec("numba") is None and os.environ.get("EDGEFL_KERNELS") != "numba"

@@ -12,13 +12,20 @@ from zlib import crc32
 
 NIGHTLY = Path(__file__).with_name("nightly.tsv")
 FIRST = (  # files that take longest. They come first, so that no worker is left alone with one of them at the end
-    "tests/test_install.py",
     "tests/test_types.py",
-    "tests/study/test_reference_pictures.py",
-    "tests/cli/test_cli.py",
     "tests/test_docs.py",
+    "tests/cli/test_cli.py",
+    "tests/kernels/test_operations.py",
+    "tests/deployment/device/test_device_simulated.py",
+    "tests/learning/test_fit.py",
+    "tests/learning/test_built_in_models.py",
+    "tests/server/test_served.py",
+    "tests/study/test_reference_pictures.py",
+    "tests/zoo/test_models.py",
+    "tests/torch/test_silent_losses.py",
+    "tests/torch/test_trace_sequences.py",
+    "tests/torch/test_export.py",
     "tests/stored/test_stored_runs.py",
-    "tests/test_house.py",
 )
 
 

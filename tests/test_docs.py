@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
@@ -238,10 +239,15 @@ def test_everything_that_the_architecture_names_is_there() -> None:
     assert not gone, f"docs/architecture.md names {gone}"
 
 
+@cache
+def source_text(path: Path) -> str:
+    return path.read_text()
+
+
 def defines(path: Path, what: str) -> bool:
     """Return whether a file has each part of a dotted name as a function or class of its own."""
-    text = path.read_text()
-    return all(re.search(rf"^\s*(?:def|class) {part}\b", text, re.MULTILINE) for part in what.split("."))
+    text, parts = source_text(path), what.split(".")
+    return all(part in text and re.search(rf"^\s*(?:def|class) {part}\b", text, re.MULTILINE) for part in parts)
 
 
 def anchors(page: Path) -> set[str]:

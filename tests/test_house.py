@@ -5,11 +5,11 @@ A file or a function over the limit is split by concept. DATA lists files that a
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from graphlib import TopologicalSorter
 
-from tests.test_imports import MODULES, ROOMS, needed, room_of
+from tests.sources import MODULES, contents
+from tests.test_imports import ROOMS, needed, room_of
 
 MOST_ROOMS = 12  # folders of edgefl/, without the server's folder
 MOST_EDGES = 80
@@ -27,9 +27,9 @@ def test_edgefl_has_at_most_twelve_rooms() -> None:
 def room_graph() -> dict[str, set[str]]:
     """Return which others every room, and every file beside the rooms, imports from, without edgefl/__init__.py."""
     graph: dict[str, set[str]] = {room: set() for room in ROOMS if room != "edgefl"}
-    for module, path in MODULES.items():
+    for module in MODULES:
         if module != "edgefl":
-            graph[room_of(module)] |= {room_of(other) for other in needed(module, path)} - {room_of(module), "edgefl"}
+            graph[room_of(module)] |= {room_of(other) for other in needed(module)} - {room_of(module), "edgefl"}
     return graph
 
 
@@ -52,16 +52,15 @@ def test_edges_and_layers_of_the_rooms_do_not_grow() -> None:
 
 def test_every_class_name_stands_for_one_class() -> None:
     owners = defaultdict(set)
-    for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                owners[node.name].add(module)
+    for module in MODULES:
+        for name in contents(module).classes:
+            owners[name].add(module)
     assert {name: sorted(found) for name, found in owners.items() if len(found) > 1} == {}
 
 
 def test_every_room_says_what_is_in_it() -> None:
-    packages = {module: path for module, path in MODULES.items() if path.name == "__init__.py"}
-    assert [m for m, path in packages.items() if not ast.get_docstring(ast.parse(path.read_text("utf-8")))] == []
+    packages = [module for module, path in MODULES.items() if path.name == "__init__.py"]
+    assert [module for module in packages if not contents(module).docstring] == []
 
 
 def test_files_are_short_enough_to_read() -> None:
@@ -71,11 +70,10 @@ def test_files_are_short_enough_to_read() -> None:
 
 
 def test_functions_are_short_enough_to_read() -> None:
-    found = {}
-    for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > MOST_FUNCTION_LINES:
-                    found[f"{module}.{node.name}"] = length
+    found = {
+        f"{module}.{name}": length
+        for module in MODULES
+        for name, length in contents(module).functions
+        if length > MOST_FUNCTION_LINES
+    }
     assert found == {}

@@ -7,17 +7,13 @@ where it belongs.
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-CODE = {"edgefl": ROOT / "edgefl", "edgefl.server": ROOT / "server"}
+from tests.sources import MODULES, ROOT, Contents, contents
 
 LAYERS = {  # top to bottom. A package's name stands for each of its modules that no longer name claims
     "errors": ["edgefl", "edgefl.errors"],
@@ -128,16 +124,6 @@ FORBIDDEN = {  # standard module -> the modules that may import it
 WORLDLY_CALLS = {"open", "input", "print", "eval", "exec", "__import__"}  # refused outside the world
 
 
-def modules() -> dict[str, Path]:
-    """Return every module of the packages by its import name."""
-    found = {}
-    for package, folder in CODE.items():
-        for path in folder.rglob("*.py"):
-            parts = path.relative_to(folder).with_suffix("").parts
-            found[".".join([package, *(part for part in parts if part != "__init__")])] = path
-    return found
-
-
 def is_in(module: str, names: list[str]) -> bool:
     """True if `module` is one of the names or lies in a package of that name."""
     return any(module == name or module.startswith(name + ".") for name in names)
@@ -160,33 +146,18 @@ def room_of(module: str) -> str:
     return "edgefl" if module == "edgefl" else module.split(".")[1]
 
 
-def imports(module: str, source: str, is_package: bool = False) -> Iterator[str]:
-    """Absolute names of everything `source` imports, wherever the statement stands: `from a import b` gives a.b."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parents = module.split(".")[: None if is_package and node.level == 1 else is_package - node.level]
-                base = ".".join([*parents, *([node.module] if node.module else [])])
-            yield from (f"{base}.{alias.name}" for alias in node.names)
-
-
-def violations(module: str, source: str, is_package: bool = False) -> list[str]:
-    """Return what `source` imports or calls against the tables, one sentence each."""
+def violations(module: str, found_in: Contents) -> list[str]:
+    """Return what the module imports or calls against the tables, one sentence each."""
     layer = layer_of(module)
     if layer is None:
         return [f"{module} is in no layer; add it to LAYERS"]
     found = [
         problem
-        for name in imports(module, source, is_package)
+        for name in found_in.imports
         if (problem := own(layer, name) if is_in(name, ["edgefl"]) else foreign(module, layer, name))
     ]
     if layer != "world":
-        calls = (node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
-        names = {call.id for call in calls if isinstance(call, ast.Name)}
-        found += [f"calls {name}(), which only the world may" for name in sorted(names & WORLDLY_CALLS)]
+        found += [f"calls {name}(), which only the world may" for name in sorted(found_in.calls & WORLDLY_CALLS)]
     return [f"{module} {problem}" for problem in found]
 
 
@@ -215,31 +186,26 @@ def foreign(module: str, layer: str, name: str) -> str | None:
     return None
 
 
-MODULES = modules()
+def test_every_module_keeps_to_its_layer() -> None:
+    problems = [problem for module in sorted(MODULES) for problem in violations(module, contents(module))]
+    assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_module_keeps_to_its_layer(module) -> None:
-    path = MODULES[module]
-    assert violations(module, path.read_text("utf-8"), path.name == "__init__.py") == []
-
-
-def needed(module: str, path: Path) -> set[str]:
+def needed(module: str) -> set[str]:
     """The modules of ours that a module imports, inside functions and for type checking too."""
-    source = path.read_text("utf-8")
-    names = imports(module, source, path.name == "__init__.py")
-    owners = (name if name in MODULES else name.rpartition(".")[0] for name in names if is_in(name, ["edgefl"]))
+    names = (name for name in contents(module).imports if is_in(name, ["edgefl"]))
+    owners = (name if name in MODULES else name.rpartition(".")[0] for name in names)
     return {owner for owner in owners if owner in MODULES} - {module}
 
 
 def test_no_module_needs_itself_through_others() -> None:
-    graph = {module: needed(module, path) for module, path in MODULES.items()}
+    graph = {module: needed(module) for module in MODULES}
     order = list(TopologicalSorter(graph).static_order())  # CycleError names a circle
     assert order.index("edgefl.models.graph.graph") < order.index("edgefl.models.neurons.model_spec")
 
 
 def test_rooms_import_only_from_those_before_them() -> None:
-    edges = {(room_of(module), room_of(other)) for module, path in MODULES.items() for other in needed(module, path)}
+    edges = {(room_of(module), room_of(other)) for module in MODULES for other in needed(module)}
     back = [f"{a} imports from {b}" for a, b in edges if ROOMS.index(a) < ROOMS.index(b)]
     assert back == []
     assert set(ROOMS) == {room_of(module) for module in MODULES}
@@ -251,13 +217,7 @@ def test_every_name_in_the_layers_exists() -> None:
 
 
 def test_only_the_server_awaits() -> None:
-    waiting = {
-        module
-        for module, path in MODULES.items()
-        if any(
-            isinstance(node, ast.Await | ast.AsyncFunctionDef) for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        )
-    }
+    waiting = {module for module in MODULES if contents(module).awaits}
     assert waiting <= {"edgefl.server.event_loop"}
 
 
@@ -296,7 +256,7 @@ def test_only_the_server_awaits() -> None:
     ],
 )
 def test_violations_are_found(module, source, problem) -> None:
-    found = violations(module, source)
+    found = violations(module, Contents.of(module, source))
     assert len(found) == 1
     assert problem in found[0]
 
@@ -319,18 +279,14 @@ def test_violations_are_found(module, source, problem) -> None:
     ],
 )
 def test_what_the_table_allows_passes(module, source) -> None:
-    assert violations(module, source) == []
+    assert violations(module, Contents.of(module, source)) == []
 
 
 def test_relative_imports_are_resolved() -> None:
-    assert list(imports("edgefl.kernels", "from .table import f\nfrom . import g", is_package=True)) == [
-        "edgefl.kernels.table.f",
-        "edgefl.kernels.g",
-    ]
-    assert list(imports("edgefl.kernels.native", "from .table import f\nfrom .. import g")) == [
-        "edgefl.kernels.table.f",
-        "edgefl.g",
-    ]
+    package = Contents.of("edgefl.kernels", "from .table import f\nfrom . import g", is_package=True)
+    assert package.imports == ["edgefl.kernels.table.f", "edgefl.kernels.g"]
+    module = Contents.of("edgefl.kernels.native", "from .table import f\nfrom .. import g")
+    assert module.imports == ["edgefl.kernels.table.f", "edgefl.g"]
 
 
 def run(statement: str) -> subprocess.CompletedProcess[str]:

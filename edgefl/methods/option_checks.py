@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal, get_args, get_origin, get_type_hints
 
 LARGEST = 3.4028234663852886e38  # largest number of float32
@@ -32,9 +33,14 @@ def check_sgd(per_round: int, epochs: int, batch: int, lr: float) -> None:
 
 def check_choices(method: object) -> None:
     """Raise ValueError for a field declared as a Literal whose value is not among its choices."""
-    for name, kind in get_type_hints(type(method)).items():
-        if get_origin(kind) is Literal:
-            check(getattr(method, name) in get_args(kind), name, getattr(method, name), " or ".join(get_args(kind)))
+    for name, choices in _choices(type(method)).items():
+        check(getattr(method, name) in choices, name, getattr(method, name), " or ".join(choices))
+
+
+@cache
+def _choices(kind: type) -> dict[str, tuple[str, ...]]:
+    """Return the choices of each field that is declared as a Literal. Python evaluates all annotations for them."""
+    return {name: get_args(hint) for name, hint in get_type_hints(kind).items() if get_origin(hint) is Literal}
 
 
 def check_range(name: str, value: object) -> None:

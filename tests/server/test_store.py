@@ -22,6 +22,7 @@ from edgefl.server.run_progress import Progress, Ruling
 from edgefl.server.schema import create
 from edgefl.server.store import Store
 from edgefl.system import durable_files
+from tests.forks import run_script
 from tests.server.stored import DYING, POINTS, batches_of, reply, run, same, state, traffic
 
 ROOT = str(Path(__file__).parents[2])
@@ -261,9 +262,9 @@ def test_a_process_killed_at_any_step_loses_at_most_the_batch_it_was_saving(
 ) -> None:
     """SIGKILL goes to a real process. The next process finds the last whole batch, goes on, and ends alike."""
     script = DYING.format(root=ROOT, path=str(tmp_path), rounds=4, call=call, point=POINTS[point].format(call=call))
-    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    saved = len(killed.stdout.split())
+    printed = tmp_path / "printed"
+    assert run_script(script, printed) == -signal.SIGKILL, printed.read_text()
+    saved = len(printed.read_text().split())
     store = Store(tmp_path)
     found = store.load()
     assert same(found, undisturbed[saved]) or same(found, undisturbed[saved + 1])

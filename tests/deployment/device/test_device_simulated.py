@@ -12,6 +12,7 @@ import pytest
 
 from edgefl import methods
 from edgefl.deployment.device.device_protocol import Device
+from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner
@@ -39,6 +40,7 @@ from tests.deployment.device.device_cases import (
 )
 from tests.deployment.device.device_server import ScriptedServer, converse
 from tests.far_learner import FarLearner
+from tests.few_samples import with_few_samples
 from tests.seams import SEAMS
 
 
@@ -71,6 +73,11 @@ class Served:
                 converse(device, server)
                 device.finished, server.evaluate = None, None
         return state
+
+
+@pytest.fixture(scope="module")
+def federation() -> Federation:
+    return with_few_samples(assemble(EXPERIMENT), 5)
 
 
 OTHERS = {name: kind(per_round=2, epochs=1) for name, kind in SEAMS.items()}

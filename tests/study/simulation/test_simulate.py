@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
+from tests.forks import run_script
 
 SMALL = Experiment(
     methods=("fedspu", "fedspu-es", "fedavg", "local"),
@@ -299,6 +298,7 @@ from edgefl.experiment.assembly import assemble
 from edgefl.study.simulation import journal as journals
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
+from tests.forks import run_script
 sys.path.insert(0, {root!r})
 from tests.study.simulation.test_simulate import METHODS, SETTINGS, SMALL
 
@@ -347,8 +347,8 @@ def test_a_run_killed_at_any_point_resumes_bit_for_bit(
         call=call,
         after=after,
     )
-    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    printed = tmp_path / "printed"
+    assert run_script(script, printed) == -signal.SIGKILL, printed.read_text()
     run(path, METHODS[method], federation)
     assert content(path) == whole
 
