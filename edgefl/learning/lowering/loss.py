@@ -100,7 +100,7 @@ def _cross_entropy(recorder: Recorder, of: CrossEntropy, outputs: Tensor, ends: 
     if len(outputs.shape) > 2:
         asked = weight, of.label_smoothing, of.ignore_index
         found = ends.gradient, ends.loss, ends.correct
-        recorder.call("place_cross_entropy", outputs, ends.y, Slot("index"), *asked, *found)
+        recorder.call("place_cross_entropy", outputs, ends.y, Slot("index"), 0, *asked, *found)
         return
     labels = _labels(recorder, ends)
     if of.weight is None and not of.label_smoothing:
