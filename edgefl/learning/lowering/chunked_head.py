@@ -114,7 +114,7 @@ def _blocks(recorder: Recorder, node: Node) -> dict[str, TrainedBlock]:
 def _add_parameters(
     recorder: Recorder, node: Node, ends: tuple[Tensor, Tensor], found: dict[str, TrainedBlock], first: int
 ) -> None:
-    """Record the gradients of the parameters in a chunk. Gradients of later chunks are added to the gradients so far."""
+    """Record the gradients of the parameters in a chunk. Gradients of later chunks are added to a sum."""
     part, dlogits = ends
     assert isinstance(node.op, Conv2d)
     for full, block in found.items():
