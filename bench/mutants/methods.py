@@ -142,8 +142,8 @@ MUTANTS = (
     Mutant(
         "decisions-of-one-output",
         "edgefl/learning/losses.py",
-        "def decisions(self, outputs: int) -> int:\n        return outputs",
-        "def decisions(self, outputs: int) -> int:\n        return 1",
+        "        return outputs * places",
+        "        return 1",
         "of many right decisions an accuracy is made that exceeds 1",
         "tests/experiment/test_losses_of_data.py tests/learning/test_losses.py",
     ),

@@ -39,8 +39,8 @@ MUTANTS = (
     Mutant(
         "outputs-are-not-counted",
         "edgefl/experiment/model_file.py",
-        "if graph.output_shape != (outputs,):",
-        "if graph.output_shape < (outputs,):",
+        "if graph.output_shape != outputs:",
+        "if graph.output_shape < outputs:",
         "a model may have more outputs than there are classes",
         FILE,
     ),

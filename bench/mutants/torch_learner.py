@@ -131,8 +131,8 @@ MUTANTS = (
     Mutant(
         "torch-smallest-logit",
         f"{N}objective.py",
-        "outputs.argmax(1) == targets",
-        "outputs.argmin(1) == targets",
+        "_classes_first(loss, outputs).argmax(1) == targets",
+        "_classes_first(loss, outputs).argmin(1) == targets",
         "the smallest logit decides",
         LEARNER,
     ),

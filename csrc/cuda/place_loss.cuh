@@ -6,7 +6,7 @@
 
 EFL_DEVICE float weight_of(const PlaceLossArgs& a, int c) { return a.weight ? a.weight[c] : 1.0f; }
 
-// The label of place i of the batch, or -1 where it does not count.
+// The label of place i of all examples of the index, or -1 where it does not count.
 EFL_DEVICE int counted_label(const PlaceLossArgs& a, int i) {
     const int places = int(a.places), row = a.index[i / places];
     if (unsigned(row) >= unsigned(a.rows)) return -1;
@@ -18,7 +18,7 @@ EFL_DEVICE int counted_label(const PlaceLossArgs& a, int i) {
 EFL_DEVICE double counted_weights(const PlaceLossArgs& a, double* shared) {
     double sum = 0;
     EFL_ROLLED
-    for (int i = int(threadIdx.x); i < a.count; i += LOSS_THREADS) {
+    for (int i = int(threadIdx.x); i < a.every; i += LOSS_THREADS) {
         const int label = counted_label(a, i);
         if (label >= 0) sum += double(weight_of(a, label));
     }
@@ -41,7 +41,7 @@ EFL_KERNEL(place_cross_entropy, LOSS_THREADS) {
     const float scale = weights > 0 ? float(1 / weights) : 0.0f, every = shared_of_places(a);
     double loss = 0, correct = 0;
     each_position(a.count, [&](int i) {
-        const int label = counted_label(a, i), first = i / places * classes * places + i % places;
+        const int label = counted_label(a, i + int(a.before)), first = i / places * classes * places + i % places;
         if (label < 0) {
             if (!a.dlogits) return;
             EFL_ROLLED

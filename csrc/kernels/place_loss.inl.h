@@ -141,13 +141,13 @@ static inline RowLoss place_tile(PlaceTile& tile, const Counted& of) {
 }
 
 static efl_status place_cross_entropy_f32(const float* logits, const efl_int32* labels, efl_int64 rows,
-                                          const efl_int32* ids, const float* weight, efl_int64 batch, efl_int64 classes,
-                                          efl_int64 places, float smoothing, efl_int64 ignored, float* dlogits,
-                                          double* loss, efl_int64* correct) {
+                                          const efl_int32* ids, efl_int64 indices, efl_int64 first, const float* weight,
+                                          efl_int64 batch, efl_int64 classes, efl_int64 places, float smoothing,
+                                          efl_int64 ignored, float* dlogits, double* loss, efl_int64* correct) {
     (void)rows;
     Counted of = {{weight, double(smoothing), classes}, ignored, 0, 0};
     double weights = 0;
-    for (int64_t i = 0; i < batch; ++i) {
+    for (int64_t i = 0; i < indices; ++i) {
         const efl_int32* const row = labels + int64_t(ids[i]) * places;
         for (int64_t p = 0; p < places; ++p)
             if (of.counts(row[p])) weights += of.asked.of(row[p]);
@@ -160,7 +160,7 @@ static efl_status place_cross_entropy_f32(const float* logits, const efl_int32* 
         PlaceTile tile;
         tile.x = logits + at;
         tile.gradient = dlogits ? dlogits + at : nullptr;
-        tile.labels = labels + int64_t(ids[example]) * places + place;
+        tile.labels = labels + int64_t(ids[first + example]) * places + place;
         tile.stride = places;
         tile.places = least(TILE, places - place);
         return place_tile(tile, of);

@@ -100,7 +100,8 @@ def arrays_of(data: DataSet) -> dict[str, Any]:
     names = {"x": "x", "y": "y", "x_test": "x_test", "y_test": "y_test", "group": "groups", "group_test": "groups_test"}
     names |= {"time": "times", "vocabulary": "vocabulary", "class_names": "class_names"}
     found = {key: getattr(data, name) for key, name in names.items() if getattr(data, name) is not None}
-    classes = {"classes": data.classes} if data.has_labels else {}
+    classes: dict[str, Any] = {"classes": data.classes} if data.has_labels else {}
+    classes |= {"targets": "labels"} if data.has_labels and not data.has_classes else {}
     return {**found, **classes, **axes_of(data.x), **_lacking(data), "scale": data.scale, "shift": data.shift}
 
 

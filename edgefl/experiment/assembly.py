@@ -18,19 +18,21 @@ from edgefl.errors import GraphError, expected_name
 from edgefl.experiment.array_data import OwnData
 from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.data.catalog import shape_of
-from edgefl.experiment.data.dataset import DataSet, Shape
+from edgefl.experiment.data.dataset import Array, DataSet, Shape
 from edgefl.experiment.data.missing_values import with_means
 from edgefl.experiment.data.partition_by_name import partition_samples, partition_with_test
 from edgefl.experiment.data.split import Indices, Split, parts, split, split_by_time
 from edgefl.experiment.data_meaning import DataMeaning
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import NAMED, check_fits, in_order_of
+from edgefl.experiment.place_targets import fitted, have_places, with_class_axis
 from edgefl.experiment.run_data import data_of, say_notes
 from edgefl.experiment.sample_minimum import check_batch, small_clients
 from edgefl.experiment.settings import Experiment
 from edgefl.experiment.unit_checks import check_units, constant_columns, constant_columns_said
 from edgefl.learning import Samples
-from edgefl.learning.losses import BinaryCrossEntropy, Loss
+from edgefl.learning.losses import BinaryCrossEntropy, CrossEntropy, Loss
+from edgefl.learning.running.input_checks import check_samples
 from edgefl.learning.targets import as_targets, default_loss, refuse_values
 from edgefl.methods import METHODS, Algorithm
 from edgefl.models.graph import Graph, Model, architectures
@@ -119,7 +121,7 @@ def _federations(seeds: Sequence[Experiment], model: Model | None, data: DataSet
         splits = _splits(one, data)
         clients, held_out = splits[: one.clients], splits[one.clients :]
         complete = with_means(data, [client.train for client in clients])
-        samples = samples if samples and complete is data else _samples(one, complete, loss)
+        samples = samples if samples and complete is data else _samples(one, complete, loss, graph)
         owned, common = samples
         yield Federation(graph, owned, clients, one.seed, common, weights, meaning, data.columns, held_out)
 
@@ -135,7 +137,10 @@ def _loss(experiment: Experiment, model: Model | None, data: DataSet) -> tuple[L
             *data.notes,
             "the model has 1 output for 2 classes: it learns one decision (loss=bce)",
         )
-    return default_loss(data.y), data.notes
+    loss = default_loss(data.y)
+    if isinstance(loss, CrossEntropy) and model is not None and data.y.ndim > 1:
+        return with_class_axis(loss, data, model.graph.output_shape)
+    return loss, data.notes
 
 
 def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Loss) -> Graph:
@@ -145,8 +150,9 @@ def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Los
         graph = _built_in(experiment, data.input_shape, outputs, data.vocabulary)
     else:
         graph = model.graph
-        check_fits(graph, experiment.data, data, outputs, loss.has_labels, experiment.axes)
-    loss.check_outputs(outputs)
+        needed = graph.output_shape if have_places(data.y) else (outputs,)
+        check_fits(graph, experiment.data, data, needed, loss.has_labels, experiment.axes)
+    loss.check_outputs(loss.split(graph.output_shape)[0] if have_places(data.y) else outputs)
     graph = with_trained(graph, experiment.train)
     if hint := head_hint(graph, experiment.train):
         warnings.warn(hint, stacklevel=2)
@@ -159,18 +165,28 @@ def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Los
     return graph
 
 
-def _samples(experiment: Experiment, data: DataSet, loss: Loss) -> tuple[Samples, Samples | None]:
+def _samples(experiment: Experiment, data: DataSet, loss: Loss, graph: Graph) -> tuple[Samples, Samples | None]:
     """Return the samples that clients own, with targets as the loss takes them, and the published test part. The test
     part is None if the data set has none of its own. If the test part is partitioned, the clients' samples contain it
     too.
 
     Raises  DataError if the data's targets do not fit the loss.
     """
+
+    def made(x: Array, y: Array) -> Samples:
+        targets = fitted(as_targets(y, loss), graph.output_shape, loss)
+        return Samples(x, targets, data.scale, data.shift, loss)
+
     common = None
     if data.x_test is not None and data.y_test is not None:
-        common = Samples(data.x_test, as_targets(data.y_test, loss), data.scale, data.shift, loss)
-    owned = data.pooled() if experiment.partition_test else data
-    return Samples(owned.x, as_targets(owned.y, loss), owned.scale, owned.shift, loss), common
+        common = made(data.x_test, data.y_test)
+    pooled = data.pooled() if experiment.partition_test else data
+    owned = made(pooled.x, pooled.y)
+    if have_places(owned.y) or len(graph.output_shape) > 1:
+        for each in (owned, common):
+            if each is not None:
+                check_samples(each, graph, np.float32)
+    return owned, common
 
 
 def _splits(experiment: Experiment, data: DataSet) -> tuple[Split, ...]:

@@ -22,6 +22,7 @@ from edgefl.experiment.data.npz import read_integers, read_npz
 from edgefl.experiment.data.split import Split
 from edgefl.experiment.data.unpacked_size import check_unpacked
 from edgefl.learning import Samples
+from edgefl.learning.losses import CrossEntropy
 from edgefl.learning.targets import default_loss
 from edgefl.system.durable_files import write_atomically
 
@@ -45,9 +46,9 @@ def write_partition(path: Path, federation: Federation, client: int) -> None:
     split, data = federation.clients[client], federation.data
     rows = np.sort(np.concatenate([split.train, split.validation, split.test]))
     parts = {name: np.searchsorted(rows, getattr(split, name)).astype(np.int32) for name in PARTS}
-    (classes,) = federation.graph.shapes[federation.graph.nodes[-1].name]
+    classes, places = data.loss.split(federation.graph.output_shape)
     content = io.BytesIO()
-    about: dict[str, Any] = dict(axes_of(data.x))
+    about: dict[str, Any] = dict(axes_of(data.x)) | ({"targets": "labels"} if places and data.loss.has_labels else {})
     about |= {
         "scale": data.scale,
         "shift": data.shift,
@@ -82,7 +83,10 @@ def read_partition(path: Path, most: int | None = None) -> tuple[Samples, Split 
         check_unpacked(path, most)
     data = read_npz(path)
     found = read_integers(path, PARTS)
-    samples = Samples(data.x, data.y, data.scale, data.shift, default_loss(data.y))
+    loss = default_loss(data.y)
+    if isinstance(loss, CrossEntropy) and data.y.ndim > 1 and int(data.y.min(initial=0)) < 0:
+        loss = CrossEntropy(ignore_index=int(data.y.min()))  # the run's own loss takes its place
+    samples = Samples(data.x, data.y, data.scale, data.shift, loss)
     if not found:
         return samples, None
     if found.keys() != set(PARTS):

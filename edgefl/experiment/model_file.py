@@ -14,7 +14,7 @@ import numpy as np
 
 from edgefl.errors import DataError, GraphError, RunError
 from edgefl.experiment.array_data import KEPT
-from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.data.dataset import DataSet, Shape
 from edgefl.models.graph import Graph, Model, model_files
 from edgefl.models.graph.axis_reading import NCL, arranged, fitting_axes
 from edgefl.models.graph.planar import takes
@@ -86,31 +86,33 @@ def in_order_of(graph: Graph, data: DataSet) -> DataSet:
     return replace(data, x=np.ascontiguousarray(x), x_test=x_test)
 
 
-def check_fits(graph: Graph, name: str, data: DataSet, outputs: int, has_labels: bool = True, axes: str = "") -> None:
+def check_fits(graph: Graph, name: str, data: DataSet, outputs: Shape, has_labels: bool = True, axes: str = "") -> None:
     """Raise GraphError if a model from a file does not fit the data: it takes examples of another shape, or its number
     of outputs differs from the number of classes or values.
 
     name     name of the data in the settings
-    outputs  number of outputs that the data need: classes, or values for an example
+    outputs  outputs that the data need: (classes,), or (values for an example,)
     axes     the order of the data's axes that the settings give
     """
     given = "the data set" if KEPT.fullmatch(name) else f"data={name}"
     if not takes(graph, data.input_shape):
         remedy = f"; axes={other} would fit" if (other := fitting_axes(graph, data.input_shape, axes)) else ""
         raise GraphError(f"the model takes {graph.input_shape}; examples of {given} are {data.input_shape}{remedy}")
-    if graph.output_shape != (outputs,):
+    if graph.output_shape != outputs:
         have = " x ".join(map(str, graph.output_shape))
-        found = f"{given} has {outputs} {'classes' if has_labels else 'values for an example'}"
+        found = f"{given} has {outputs[0]} {'classes' if has_labels else 'values for an example'}"
         why = f" ({'; '.join(data.notes)})" if data.notes else ""
         raise GraphError(
-            f"the model has {have} outputs; {found}; expected equally many{_remedy(graph, has_labels)}{why}"
+            f"the model has {have} outputs; {found}; expected equally many{_remedy(graph, outputs, has_labels)}{why}"
         )
 
 
-def _remedy(graph: Graph, has_labels: bool) -> str:
+def _remedy(graph: Graph, outputs: Shape, has_labels: bool) -> str:
     """Return the remedy for a model whose number of outputs is not the number of classes or values."""
     if graph.output_shape == (1,) and has_labels:
         return ': an output for each class; or loss="bce" for one output and two classes, loss="mse" for numbers'
+    if not has_labels and outputs in (graph.output_shape[1:], graph.output_shape[:-1]):
+        return ': a label at each place, as loss="cross-entropy" has it'
     if not has_labels and len(graph.output_shape) == 1 and graph.output_shape[0] > 1:
         return ": of classes, y has one whole number, text or boolean for each sample, or one-hot rows"
     return ""

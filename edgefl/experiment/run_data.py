@@ -96,5 +96,5 @@ def settings_for(data: DataSet, held_out: int = 0) -> dict[str, Any]:
         clients = len(np.unique(data.groups[data.groups >= 0])) - held_out
         return {"partition": "group", "clients": clients, "per_round": min(clients, 10)}
     clients = min(max(len(data) // SAMPLES_OF_A_CLIENT, 2), MOST_CLIENTS)
-    partition = Experiment.partition if data.has_labels else "iid"
+    partition = Experiment.partition if data.has_classes else "iid"
     return {"partition": partition, "clients": clients, "per_round": min(clients, 10)}

@@ -1135,20 +1135,23 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature(
             "place_cross_entropy",
-            "logits[B,K,*] labels:int32[N,*] index[B]<N weight[K]? smoothing:real ignored:int dlogits[B,K,*]?!logits "
-            "loss:float64[1]+ correct:int64[1]+",
-            "cross_entropy of every place, with labels[index[b]]; a place counts if its label is a class, not ignored",
-            rules=("smoothing: 0 <= smoothing <= 1: 0 to 1",),
+            "logits[B,K,*] labels:int32[N,*] index[M]<N first:int weight[K]? smoothing:real ignored:int "
+            "dlogits[B,K,*]?!logits loss:float64[1]+ correct:int64[1]+",
+            "cross_entropy of every place, with labels[index[first + b]]; "
+            "a place counts if its label is a class, not ignored",
+            rules=("smoothing: 0 <= smoothing <= 1: 0 to 1", "first: 0 <= first <= M - B: 0 to {M - B} [shape]"),
             c=InC(
-                "logits labels rows=N ids=index weight B classes=K places=inner smoothing ignored dlogits loss correct",
-                sizes="batch classes places; rows places",
+                "logits labels rows=N ids=index indices=M first weight B classes=K places=inner smoothing ignored "
+                "dlogits loss correct",
+                sizes="batch classes places; rows places; indices",
             ),
             contract=(
-                "cross_entropy of every place of logits [batch, classes, places]. The labels of example b are labels["
-                "ids[b], :], of [rows, places]. A place counts unless its label is outside [0, classes) or is "
-                "`ignored`. *loss += sum over the places that count; the mean divides by the sum of their labels' "
-                "weights. dlogits, if not NULL: the gradient of the mean, 0 at places that do not count; may alias "
-                "logits. (torch.nn.functional.cross_entropy with ignore_index)"
+                "cross_entropy of every place of logits [batch, classes, places], which are examples first to first + "
+                "batch - 1 of all [indices]. The labels of example b are labels[ids[first + b], :], of [rows, places]. "
+                "A place counts unless its label is outside [0, classes) or is "
+                "`ignored`. *loss += sum over the places that count; the mean divides by the sum of the labels' "
+                "weights of all [indices]. dlogits, if not NULL: the gradient of the mean, 0 at places that do not "
+                "count; may alias logits. (torch.nn.functional.cross_entropy with ignore_index)"
             ),
         ),
         Signature(

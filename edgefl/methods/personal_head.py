@@ -7,6 +7,7 @@ Source  FedPer (arXiv:1912.00818) and PFLEGO, section 3.1. ALGORITHMS 6 and 7.8
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -153,6 +154,11 @@ def begin(initial: Params, task: Task, head: tuple[str, ...]) -> State:
     """
     spec = task.spec
     body = [name for name in spec.params if name not in head]
+    if task.graph is not None and math.prod(task.graph.output_shape[1:]) > 1:
+        raise ValueError(
+            f"model with outputs {task.graph.output_shape}, which have places; expected one vector of outputs, as "
+            "every client has a head of its own classes: fedavg, fedspu and fedbabu take a model with places"
+        )
     if not head or not body:
         raise ValueError(f"model with head {list(head)} and body {body}; expected both")
     if constants := [name for name in head if name in spec.constants]:

@@ -184,7 +184,7 @@ def _columns(data: DataSet) -> tuple[ColumnUnits, ...]:
 
 
 def _classes(data: DataSet) -> Counts:
-    if not data.has_labels:
+    if not data.has_classes:
         return ()
     counts = np.bincount(data.y, minlength=data.classes)
     names = data.class_names or tuple(map(str, range(data.classes)))

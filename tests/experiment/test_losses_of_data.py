@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(tmp_path: Path)
         (VALUES, {"partition": "classes:2", "partition_test": True}, "whose targets are values, not classes"),
         (hole, {}, r"y\[7, 1\] is nan; expected finite float32 values"),
         (VALUES[:50], {}, "y is float32"),
-        (VALUES.reshape(60, 3, 1), {}, r"y is float64 \(60, 3, 1\); expected integers or texts \[N\], or numbers"),
+        (VALUES.reshape(60, 3, 1), {}, r"\(60, 3, 1\); expected float32 of shape \(60, 3\) for outputs \(3,\)"),
         (np.arange(60) % 3, {"loss": "cross-entropy:weight=1,2"}, "2 numbers in weight; expected 3"),
         (np.arange(60) % 3, {"loss": "bce"}, "y goes from 0 to 2; expected targets from 0 to 1"),
     ]

@@ -434,7 +434,8 @@ def cross_entropy(before: Args, after: Args) -> Bounds:
 def place_cross_entropy(before: Args, after: Args) -> Bounds:
     """Bound as cross_entropy of the places that count."""
     logits = np.moveaxis(before["logits"], 1, 2)
-    labels = before["labels"][before["index"]]
+    first = before["first"]
+    labels = before["labels"][before["index"][first : first + len(logits)]]
     counts = (labels >= 0) & (labels < logits.shape[2]) & (labels != before["ignored"])
     if not counts.any():
         return {}

@@ -633,17 +633,19 @@ def test_cross_entropy(case: Case) -> None:
 @of("place_cross_entropy")
 def test_place_cross_entropy(case: Case) -> None:
     before, after = solved(case)
-    logits, labels = tensor(before["logits"], grad=True), tensor(before["labels"][before["index"]]).long()
-    labels[labels < 0] = before["ignored"]
+    logits, every = tensor(before["logits"], grad=True), tensor(before["labels"][before["index"]]).long()
+    every[every < 0] = before["ignored"]
+    labels = every[before["first"] : before["first"] + len(logits)]
     settings = {"label_smoothing": before["smoothing"], "ignore_index": before["ignored"]}
     settings["weight"] = tensor(before["weight"])
-    mean = F.cross_entropy(logits, labels, **settings)
     counts = labels != before["ignored"]
     total = F.cross_entropy(logits, labels, reduction="sum", **settings)
+    classes = every[every != before["ignored"]]
+    weights = len(classes) if before["weight"] is None else settings["weight"][classes].sum()
     close(after["loss"] - before["loss"], [float(total.detach())])
     assert after["correct"] - before["correct"] == int(((logits.argmax(dim=1) == labels) & counts).sum())
     if before["dlogits"] is not None:
-        (mean if counts.any() else logits.sum() * 0).backward()
+        (total / weights if counts.any() else logits.sum() * 0).backward()
         close(after["dlogits"], logits.grad)
 
 

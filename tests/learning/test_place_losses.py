@@ -11,10 +11,14 @@ import torch
 from edgefl.errors import DataError
 from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.losses import L1, MSE, BinaryCrossEntropy, CrossEntropy, Loss
+from edgefl.learning.lowering import chunked_head
+from edgefl.learning.lowering.lower import lower
 from edgefl.learning.scores import intersection_over_union, mean_iou, perplexity
 from edgefl.models.graph import INPUT, Graph, Node
-from edgefl.models.graph.operations import Conv1d, Conv2d, Permute, Reshape, Sigmoid
+from edgefl.models.graph.operations import Conv1d, Conv2d, Embedding, Linear, Permute, Reshape, Sigmoid
+from edgefl.models.graph.planar import planar
 from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.rng import NEURONS, stream
 
 from . import oracle
 from .graphs import model
@@ -26,6 +30,14 @@ TOKENS = Graph(
     (2, 6), (Node("conv", Conv1d(2, 4, 3, padding=1), (INPUT,)), Node("head", Conv1d(4, CLASSES, 1), ("conv",)))
 )
 TURNED = Graph((2, 6), (*TOKENS.nodes, Node("turn", Permute((1, 0)), ("head",))))
+TIED = Graph(
+    (6,),
+    (
+        Node("emb", Embedding(4, 3), (INPUT,)),
+        Node("mid", Conv1d(3, 3, 1), ("emb",)),
+        Node("head", Linear(3, 4), ("mid",), (("weight", "emb.weight"),)),
+    ),
+)
 JOINED = Graph((2, 6), (*TOKENS.nodes, Node("joined", Reshape((6, CLASSES)), ("head",))))
 ONE_PLACE = Graph((2, 1), (Node("conv", Conv1d(2, CLASSES, 1), (INPUT,)),))
 PROBABILITIES = Graph((1, 4, 5), (*PIXELS.nodes, Node("sigmoid", Sigmoid(), ("conv",))))
@@ -47,6 +59,7 @@ CASES: dict[str, tuple[Graph, Loss]] = {
 def data_of(graph: Graph, loss: Loss, dtype: type = np.float64) -> Samples:
     rng = np.random.default_rng(5)
     x = rng.standard_normal((COUNT, *graph.input_shape)).astype(dtype)
+    x = np.floor(np.abs(x)).clip(0, 3) if graph is TIED else x
     if loss.has_labels:
         classes, places = loss.split(graph.output_shape)
         return Samples(x, rng.integers(0, classes, (COUNT, *places)).astype(np.int32), loss=loss)
@@ -77,6 +90,28 @@ def test_steps_gradients_and_evaluations_equal_torch(case: str) -> None:
     )
     for parameter, value in native.read().items():
         np.testing.assert_allclose(value, expected[parameter], rtol=1e-4, atol=1e-5, err_msg=parameter)
+
+
+@pytest.mark.parametrize("graph", [TOKENS, TURNED, TIED], ids=["classes first", "classes last", "tied"])
+def test_a_head_in_chunks_trains_like_torch(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine examples in batches of 4 and 1 go through the head 2 at a time. The head keeps half of its neurons' rows."""
+    monkeypatch.setattr(chunked_head, "LARGE_BYTES", 0)
+    monkeypatch.setattr(chunked_head, "PLACES", 12)
+    weight = None if graph is TIED else WEIGHTS
+    loss = CrossEntropy(weight, 0.1, IGNORED, -1 if graph is TURNED else 1)
+    learner = GraphLearner(model(graph), "reference", np.float64)
+    calls = lower(planar(graph), learner.spec, 5, loss=loss).calls
+    assert sum(call.op == "place_cross_entropy" for call in calls) == 3
+    data, batches, terms = data_of(graph, loss), batches_of(COUNT, 4, epochs=2), SGD(0.05, momentum=0.5)
+    neurons = NeuronSet.draw(learner.spec, 0.5, stream(2, NEURONS))
+    blocks = neurons.blocks(learner.spec, kinds=("learn",))
+    expected, total = oracle.train(graph, learner.read(), data, batches, terms, blocks)
+    assert learner.fit(data, batches, terms, FitOptions(neurons)).loss_sum == pytest.approx(total, rel=1e-9)
+    for parameter, value in learner.read().items():
+        np.testing.assert_allclose(value, expected[parameter], rtol=1e-8, atol=1e-9, err_msg=parameter)
+    found = learner.evaluate(data)
+    outputs = torch.tensor(learner.predict(data.x))
+    assert found.loss_sum / COUNT == pytest.approx(float(oracle.loss_of(loss, outputs, data.y)), rel=1e-9)
 
 
 def test_accuracy_is_the_share_of_the_places_that_count() -> None:

@@ -27,8 +27,9 @@ class DataSet:
     name                         name of the data set
     x                            uint8 or float32 [N, C, H, W], [N, C, L] or [N, F]. A model's input is x * scale +
                                  shift
-    y                            int32 [N], labels in [0, classes), or float32 [N, classes], a value for each output
-                                 of a model
+    y                            int32 [N], labels in [0, classes), or int32 [N, *places], a label for each place of a
+                                 model's output, or float32 [N, classes] or [N, classes, *places], a value for each
+                                 output of a model
     classes                      number of classes, or of outputs of a model
     scale, shift                 numbers that turn x into the input of a model
     groups                       int32 [N], the group of each example (a speaker, an alphabet). A negative number: the
@@ -105,6 +106,11 @@ class DataSet:
         """Return whether the examples have classes, and not values to predict."""
         return bool(self.y.dtype == np.int32)
 
+    @property
+    def has_classes(self) -> bool:
+        """Return whether each example has one class, by which examples can be partitioned."""
+        return self.has_labels and self.y.ndim == 1
+
     def group_sizes(self) -> tuple[Array, Array]:
         """Return the ids of the groups in ascending order, and the number of examples of each group."""
         assert self.groups is not None
@@ -165,7 +171,7 @@ def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, cla
         raise DataError(f"{name}: x{suffix} is {x.dtype} {x.shape}; expected {expected}")
     if y.dtype == np.float32:
         _check_values(name, suffix, y, (len(x), classes))
-    elif y.shape != (len(x),) or y.dtype != np.int32:
+    elif y.shape[:1] != (len(x),) or y.dtype != np.int32 or not y.flags.c_contiguous:
         each = f"int32 ({len(x)},), one for each of the {len(x)} samples of x{suffix}"
         raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected {each}")
     if groups is not None and (groups.shape != (len(x),) or groups.dtype != np.int32):
@@ -174,7 +180,7 @@ def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, cla
     if (position := not_finite(x)) is not None:
         raise DataError(f"{name}: x{suffix}[{listed(position)}] is {x[position]}; expected finite values")
     wrong = (y < 0) | (y >= classes)
-    if y.dtype == np.int32 and wrong.any():
+    if y.dtype == np.int32 and y.ndim == 1 and wrong.any():
         at = int(np.argmax(wrong))
         raise DataError(f"{name}: y{suffix}[{at}] is {y[at]}; expected 0 <= label < {classes}")
 
@@ -189,7 +195,7 @@ def _check_times(name: str, times: Array | None, examples: int) -> None:
 
 
 def _check_values(name: str, suffix: str, y: Array, shape: tuple[int, int]) -> None:
-    if y.shape != shape or not y.flags.c_contiguous:
+    if y.shape[:2] != shape or not y.flags.c_contiguous:
         raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected contiguous float32 {shape}")
     if (position := not_finite(y)) is not None:
         raise DataError(f"{name}: y{suffix}[{listed(position)}] is {y[position]}; expected finite values")

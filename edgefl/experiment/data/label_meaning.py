@@ -19,6 +19,7 @@ from edgefl.learning.losses import BinaryCrossEntropy, Loss
 MOST_CLASSES = 20  # most distinct whole numbers, written with a decimal point or below 0, that are taken for classes
 FEWEST_EACH = 2  # fewest samples that such a class has on average
 LARGEST_LABEL = 1000  # a label from here on is taken for a number, unless there are more samples than that
+LARGEST_ID = 2**24  # float32 holds every whole number up to this one
 LISTED = 6  # number of labels that a sentence names
 
 FOR_NUMBERS = "for numbers give loss=mse"
@@ -33,8 +34,12 @@ def meant(data: DataSet, loss: Loss | None) -> DataSet:
     """
     if loss is not None and not loss.has_labels:
         return _as_values(data, loss)
+    if data.has_labels and not data.has_classes:
+        return _of_places(data)
     if data.has_labels:
         return _labels(data)
+    if data.y.ndim > 2:
+        return _said(data, f"{_extents(data.y.shape[1:])} values for each sample")
     if data.are_classes_stated:
         return data
     return _column(data, loss) if data.y.shape[1] == 1 else _matrix(data, loss)
@@ -121,6 +126,9 @@ def _places(data: DataSet, y: Array, known: Array) -> Array:
 def _matrix(data: DataSet, loss: Loss | None) -> DataSet:
     """Take values [N, K] as classes if each row has a single 1, as decisions if all are 0 or 1, and else as numbers."""
     outputs, parts = data.y.shape[1], [data.y] if data.y_test is None else [data.y, data.y_test]
+    if loss is not None and all(_may_be_places(part) for part in parts):
+        y, *test = (part.astype(np.int32) for part in parts)
+        return _of_places(replace(data, y=y, y_test=test[0] if test else None, classes=int(y.max(initial=0)) + 1))
     if all(is_one_hot(part) for part in parts):
         labels, *test = (part.argmax(1).astype(np.int32) for part in parts)
         taken = replace(data, y=labels, y_test=test[0] if test else None, classes=outputs)
@@ -133,6 +141,19 @@ def _matrix(data: DataSet, loss: Loss | None) -> DataSet:
     return _said(data, f"{outputs} numbers for each sample, squared error (loss=mse)")
 
 
+def _may_be_places(y: Array) -> bool:
+    """Return whether values [N, T] are whole numbers, of which a label for each of T places may be made."""
+    return bool((y == np.floor(y)).all()) and not is_one_hot(y) and bool((np.abs(y) < LARGEST_ID).all())
+
+
+def _of_places(data: DataSet) -> DataSet:
+    return _said(data, f"a label for each of {_extents(data.y.shape[1:])} places, up to {data.y.max(initial=0)}")
+
+
+def _extents(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
+
+
 def is_one_hot(y: Array) -> bool:
     """Return whether each row of values [N, K] has a single 1 and otherwise 0."""
     return bool(len(y)) and bool(((y == 0) | (y == 1)).all() and (y.sum(1) == 1).all())
@@ -140,6 +161,8 @@ def is_one_hot(y: Array) -> bool:
 
 def _as_values(data: DataSet, loss: Loss) -> DataSet:
     """Keep values as they are. For decisions, number two labels other than 0 and 1 in their order."""
+    if data.y.ndim > 2 or (data.has_labels and not data.has_classes):
+        return _said(data, f"{_extents(data.y.shape[1:])} targets for each sample, as loss={loss} asks")
     outputs = 1 if data.has_labels else data.y.shape[1]
     if not isinstance(loss, BinaryCrossEntropy):
         return _said(data, f"{_counted(outputs, 'number')} for each sample, as loss={loss} asks")

@@ -5,7 +5,9 @@
     axes            optional text: order of the axes of x (Reading.axes)
     missing         optional text: what happens to NaN in features [N, F] (Reading.missing)
     y or y_train    integers [N], labels from 0, or texts [N], names of classes, or values: float [N] or [N, outputs],
-                    or integers [N, outputs]
+                    or integers [N, outputs]. With places: integers [N, *places], a label for each token or pixel, or
+                    float [N, *shape]. --label x stands for the inputs themselves, as an autoencoder has them
+    targets         optional text "labels": integers [N, T] are a label for each place, not T values
     x_test, y_test  optional test part, in the same types and shapes
     G or G_train, and G_test
                     optional integers or texts [N]: the origin of an example. G is "group", "speaker" or the name that
@@ -39,10 +41,11 @@ from edgefl.experiment.data.array_source import ArraySource, Entries, NpySource
 from edgefl.experiment.data.checked_reader import damage_named
 from edgefl.experiment.data.column_choice import DROP, MEAN, Reading
 from edgefl.experiment.data.dataset import Array, DataSet, Groups, listed, not_finite
-from edgefl.experiment.data.label_meaning import alike, are_numbers
+from edgefl.experiment.data.label_meaning import alike
 from edgefl.experiment.data.label_names import few, numbered
 from edgefl.experiment.data.missing_values import CHOICES, settled
 from edgefl.experiment.data.npy import read_array, read_header
+from edgefl.experiment.data.target_reading import INPUTS, targets_of
 
 LARGEST_ID = 2**24  # the bound up to which float32 holds every whole number
 MOST_UNSTATED = 1000  # most classes of a small file that states no number
@@ -50,7 +53,6 @@ MOST_UNSTATED = 1000  # most classes of a small file that states no number
 
 USED = ("label", "group", "time", "axes", "missing")
 CHANNELS = (1, 3, 4)  # numbers of channels of pictures: grey, colours, colours with alpha
-BOOLEANS = ("False", "True")  # the classes of targets that are booleans
 ORDER = {"NLC": (0, 2, 1), "NHWC": (0, 3, 1, 2)}  # how orders that a model does not take are transposed
 
 
@@ -129,7 +131,8 @@ class LabelledArrays:
         y, names = self.targets(self.label())
         x = self.inputs(self.of_rows(self.first("x", "x_train"), y))
         x_test = self.inputs("x_test") if "x_test" in self.keys else None
-        y_test, _ = self.targets("y_test", names) if "y_test" in self.keys else (None, ())
+        tests = "x_test" if self.reading.label in INPUTS else "y_test"
+        y_test, _ = self.targets(tests, names) if tests in self.keys else (None, ())
         y, y_test = alike(y, y_test)
         (groups, group_names), groups_test = self.groups()
         scale, shift = self.scaling(x)
@@ -170,29 +173,8 @@ class LabelledArrays:
                 return key
         raise DataError(f"{self.path}: no array {name} or {name}_train among {self.listed}; expected one of them")
 
-    def targets(self, key: str, names: tuple[str, ...] = ()) -> tuple[Array, tuple[str, ...]]:
-        """Return labels as int32 [N] with the names of the classes, if the labels are texts, or else values as float32
-        [N, outputs]. If `names` are given, the texts must be among them.
-        """
-        y = self.array(key)
-        if y.ndim == 2 and y.shape[1] == 1 and y.dtype.kind in "Uiub":
-            y = y[:, 0]
-        if y.dtype.kind == "U" and y.ndim == 1:
-            return self.texts(key, y, names)
-        if y.dtype.kind == "b" and y.ndim == 1:
-            return y.astype(np.int32), BOOLEANS
-        if y.dtype.kind in "iu" and y.ndim == 1 and ("classes" in self.keys or not are_numbers(y)):
-            return self.as_int32(key, y), ()
-        if y.dtype.kind not in "biuf" or y.ndim not in (1, 2):
-            raise DataError(
-                f"{self.path}: {key} is {y.dtype} {y.shape}; expected integers or texts [N], or numbers [N, outputs]"
-            )
-        with np.errstate(over="ignore"):
-            values = np.ascontiguousarray(y if y.ndim == 2 else y[:, np.newaxis], np.float32)
-        if (at := not_finite(values)) is not None:
-            cure = "finite float32 values: leave out samples without a target"
-            raise DataError(f"{self.path}: {key}[{listed(at[: y.ndim])}] is {values[at]}; expected {cure}")
-        return values, ()
+    def targets(self, key: str, names: tuple[str, ...] = ()) -> Groups:
+        return targets_of(self, key, names)
 
     def texts(self, key: str, texts: Array, names: tuple[str, ...]) -> Groups:
         """Return texts as ids, with their names. If `names` are given, the ids are positions among them."""
@@ -235,7 +217,7 @@ class LabelledArrays:
         return int(self.number("vocabulary")) if "vocabulary" in self.keys else int(x.max(initial=0)) + 1
 
     def classes(self, y: Array, names: tuple[str, ...]) -> int:
-        if y.ndim == 2 or names:
+        if (y.ndim >= 2 and y.dtype == np.float32) or names:
             return len(names) or int(y.shape[1])
         if "classes" in self.keys:
             stated = self.number("classes")

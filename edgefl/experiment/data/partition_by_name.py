@@ -81,12 +81,11 @@ def _check_clients(data: DataSet, how: str, clients: int) -> None:
 
 def _check_classes(how: str, data: DataSet) -> None:
     """Raise ValueError if examples that have no class are to be partitioned by class."""
-    if not data.has_labels:
+    if not data.has_classes:
+        kind = "a label for each place, and no class" if data.has_labels else "values, not classes"
         wanted = "iid, lognormal:SIGMA or group (--partition, or partition= in Python)"
         default = " (the default)" if how == DEFAULT_PARTITION else ""
-        raise ValueError(
-            f"partition={how}{default} with data={data.name}, whose targets are values, not classes; expected {wanted}"
-        )
+        raise ValueError(f"partition={how}{default} with data={data.name}, whose targets are {kind}; expected {wanted}")
 
 
 def _scheme(how: str) -> tuple[Callable[..., list[Indices]], list[Any]]:

@@ -54,23 +54,27 @@ def cross_entropy(
 
 
 def place_cross_entropy(
-    logits: Array, labels: Array, index: Array, weight: Array | None, smoothing: float, ignored: int,
+    logits: Array, labels: Array, index: Array, first: int, weight: Array | None, smoothing: float, ignored: int,
     dlogits: Array | None, loss: Array, correct: Array,
 ) -> None:  # fmt: skip
-    """Compute cross_entropy for every place of logits [B, K, *]. The labels of example b are labels[index[b]].
+    """Compute cross_entropy for every place of logits [B, K, *]. The labels of example b are labels[index[first + b]].
 
     A place counts unless its label is outside [0, K) or is `ignored`. dlogits is the gradient of the summed loss
-    divided by the summed weights of the counted labels. It is 0 at places that do not count. This is
+    divided by the summed weights of the counted labels of all of `index`. It is 0 at places that do not count. This is
     torch.nn.functional.cross_entropy with ignore_index, except that a batch in which no place counts has the loss 0.
     """
-    asked = labels[index].reshape(len(logits), -1)
+    every = labels[index].reshape(len(index), -1)
+    in_all = (every >= 0) & (every < logits.shape[1]) & (every != ignored)
+    asked, counts = (each[first : first + len(logits)] for each in (every, in_all))
     rows = np.moveaxis(logits.reshape(*logits.shape[:2], asked.shape[1]), 1, 2)
-    counts = (asked >= 0) & (asked < logits.shape[1]) & (asked != ignored)
+    weights = np.ones(logits.shape[1], logits.dtype) if weight is None else weight
     slopes = np.empty(rows[counts].shape, rows.dtype)
     cross_entropy(rows[counts], asked[counts], weight, smoothing, slopes, loss, correct)
     if dlogits is not None:
         found = np.zeros(rows.shape, rows.dtype)
-        found[counts] = slopes
+        found[counts] = (
+            slopes * (weights[asked[counts]].sum() / weights[every[in_all]].sum()) if counts.any() else slopes
+        )
         dlogits[:] = np.moveaxis(found, 2, 1).reshape(logits.shape)
 
 

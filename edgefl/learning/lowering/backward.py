@@ -27,6 +27,7 @@ from edgefl.learning.lowering import (
     transposed,
 )
 from edgefl.learning.lowering.channel_sets import count, is_empty
+from edgefl.learning.lowering.chunked_head import ChunkedHead
 from edgefl.learning.lowering.forward import average_window
 from edgefl.learning.lowering.fusion import HALVING, FusedNormReLU
 from edgefl.learning.lowering.gradients import (
@@ -59,15 +60,20 @@ from edgefl.models.graph.operations import (
 
 
 def backward(
-    recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor, further: Mapping[str, Tensor] = MappingProxyType({})
+    recorder: Recorder,
+    nodes: tuple[Node, ...],
+    dlogits: Tensor | ChunkedHead,
+    further: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> Iterator[Gradients]:
     """Record all nodes in reverse, and yield each node's parameter gradients when the gradient of its input is
     recorded. The gradient of a shared parameter comes with the last node that adds to it.
 
+    dlogits  gradient of the output, or the gradients that the chunks of the last node have left
     further  gradients of auxiliary outputs, by result
     """
     output_grads, shared = ActivationGradients(recorder), SharedGradients(recorder)
-    output_grads.give(nodes[-1].name, dlogits)
+    if isinstance(dlogits, Tensor):
+        output_grads.give(nodes[-1].name, dlogits)
     for name, gradient in further.items():
         output_grads.give(name, gradient)
     for node in reversed(nodes):
@@ -75,6 +81,10 @@ def backward(
         if dy is not None:
             recorder.node = node.name
             found = _TABLE[type(node.op)](recorder, output_grads, node, dy)
+        elif isinstance(dlogits, ChunkedHead) and node.name == dlogits.name:
+            found = dlogits.gradients
+            if dlogits.features is not None:
+                output_grads.give(node.inputs[0], dlogits.features)
         trained = {name: block for name, block in found.items() if name in recorder.scope.active.blocks}
         complete = shared.completed(node, trained).items()
         gradients = {name: trained_part(recorder, name, block) for name, block in complete}

@@ -30,7 +30,12 @@ def loss(recorder: Recorder, of: Loss, outputs: Tensor, gradient: Tensor | None)
     gradient  buffer for its gradient, which may be the outputs themselves. None: no gradient is asked for
     """
     recorder.node = LOSS
-    _record(recorder, of, outputs, Ends(Slot("y"), Slot("loss"), Slot("correct"), gradient))
+    _record(recorder, of, outputs, ends_of(gradient))
+
+
+def ends_of(gradient: Tensor | None) -> Ends:
+    """Return the ends of the loss of the output."""
+    return Ends(Slot("y"), Slot("loss"), Slot("correct"), gradient)
 
 
 def auxiliary_loss(recorder: Recorder, of: Loss, position: int, outputs: Tensor, weight: float) -> Tensor:
@@ -96,17 +101,22 @@ def _targets(recorder: Recorder, outputs: Tensor, ends: Ends) -> Tensor:
 
 
 def _cross_entropy(recorder: Recorder, of: CrossEntropy, outputs: Tensor, ends: Ends) -> None:
-    weight = None if of.weight is None else Slot("output_weight")
     if len(outputs.shape) > 2:
-        asked = weight, of.label_smoothing, of.ignore_index
-        found = ends.gradient, ends.loss, ends.correct
-        recorder.call("place_cross_entropy", outputs, ends.y, Slot("index"), *asked, *found)
+        record_places(recorder, of, outputs, ends)
         return
+    weight = None if of.weight is None else Slot("output_weight")
     labels = _labels(recorder, ends)
     if of.weight is None and not of.label_smoothing:
         recorder.call("softmax_xent", outputs, labels, ends.gradient, ends.loss, ends.correct)
         return
     recorder.call("cross_entropy", outputs, labels, weight, of.label_smoothing, ends.gradient, ends.loss, ends.correct)
+
+
+def record_places(recorder: Recorder, of: CrossEntropy, outputs: Tensor, ends: Ends, first: int = 0) -> None:
+    """Record the loss of outputs [b, classes, places] of the examples from `first` on, a part of the batch's mean."""
+    asked = None if of.weight is None else Slot("output_weight"), of.label_smoothing, of.ignore_index
+    found = ends.gradient, ends.loss, ends.correct
+    recorder.call("place_cross_entropy", outputs, ends.y, Slot("index"), first, *asked, *found)
 
 
 def _binary(recorder: Recorder, of: BinaryCrossEntropy, outputs: Tensor, ends: Ends) -> None:

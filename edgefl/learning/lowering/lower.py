@@ -28,6 +28,7 @@ from edgefl.learning.lowering.arena import allocate
 from edgefl.learning.lowering.backward import backward
 from edgefl.learning.lowering.batch_layout import side_by_side
 from edgefl.learning.lowering.channel_sets import is_empty
+from edgefl.learning.lowering.chunked_head import chunked_head, examples_at_once
 from edgefl.learning.lowering.dropout import count_step
 from edgefl.learning.lowering.forward import forward
 from edgefl.learning.lowering.fusion import fuse
@@ -121,13 +122,15 @@ def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Term
     nodes, shapes = fuse(nodes, _apart(scope, nodes), outputs), scope.graph.shapes
     beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, shapes, scope.batch, scope.sparse)
     recorder = Recorder(scope._replace(side_by_side=beside))
-    output = _as_rows(forward(recorder, nodes))
+    is_whole = mode in ("predict", "features", "grow") or step[0].saved != "fp32"
+    size = 0 if is_whole else examples_at_once(scope, nodes, step[1])
+    output = _as_rows(forward(recorder, nodes[:-1] if size else nodes))
     gradients: dict[str, TrainedBlock] = {}
     states: tuple[Companion, ...] = ()
     if mode in ("predict", "features"):
         recorder.keep(output)
     else:
-        states, gradients = _trained(recorder, nodes, output, mode, step)
+        states, gradients = _trained(recorder, nodes, output, mode, step, size)
     kept = output if mode in ("predict", "features") else None
     whole = _schedule(recorder, kept, gradients, states, float_bytes)
     if mode != "train" or step[0].saved == "fp32":
@@ -151,17 +154,19 @@ def _smaller(first: Schedule, second: Schedule) -> Schedule:
 
 
 def _trained(
-    recorder: Recorder, nodes: tuple[Node, ...], output: Tensor, mode: Mode, step: tuple[Terms, Loss]
+    recorder: Recorder, nodes: tuple[Node, ...], output: Tensor, mode: Mode, step: tuple[Terms, Loss], size: int
 ) -> tuple[tuple[Companion, ...], dict[str, TrainedBlock]]:
-    """Record the loss and, in training, all that follows it."""
+    """Record the loss and, in training, all that follows it. `size` examples of the last node are in memory, or all for
+    a size of 0.
+    """
     terms, of = step
+    head = chunked_head(recorder, nodes[-1], of, size, mode in TRAINING) if size else None
     further = _auxiliary(recorder, of) if mode in TRAINING else {}
     if mode not in TRAINING:
-        record_loss(recorder, of, output, None)
+        if head is None:
+            record_loss(recorder, of, output, None)
         return (), {}
-    gradient = recorder.like(output) if _is_read_again(recorder, nodes[-1], output) else output
-    record_loss(recorder, of, output, gradient)
-    passes = backward(recorder, nodes, gradient.view(*recorder.values[nodes[-1].name].shape), further)
+    passes = backward(recorder, nodes, head or _gradient(recorder, nodes[-1], of, output), further)
     if mode == "train":
         states = update(recorder, passes, terms)
         count_step(recorder)
@@ -173,6 +178,13 @@ def _trained(
     for block in gradients.values():
         recorder.keep(block.values)
     return (), gradients
+
+
+def _gradient(recorder: Recorder, last: Node, of: Loss, output: Tensor) -> Tensor:
+    """Record the loss of the whole output, and return its gradient in the shape of the last result."""
+    gradient = recorder.like(output) if _is_read_again(recorder, last, output) else output
+    record_loss(recorder, of, output, gradient)
+    return gradient.view(*recorder.values[last.name].shape)
 
 
 def _is_read_again(recorder: Recorder, last: Node, output: Tensor) -> bool:

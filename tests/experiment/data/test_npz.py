@@ -91,7 +91,10 @@ def test_named_group_wins(tmp_path: Path) -> None:
         ({"x": X[0, 0]}, r"x is uint8 \(3,\)"),
         ({"x": np.full((4, 5), 2**24 + 1)}, r"x is from 16777217 to 16777217; expected ids of at most 16777216"),
         ({"y": Y.astype(complex)}, r"y is complex128 \(4,\); expected integers or texts \[N\], or numbers"),
-        ({"y": Y[:, np.newaxis, np.newaxis]}, r"y is int64 \(4, 1, 1\); expected integers or texts \[N\], or numbers"),
+        (
+            {"y": Y.reshape(4, 1, 1, 1, 1)},
+            r"y is int64 \(4, 1, 1, 1, 1\); expected integers or texts \[N\]",
+        ),
         (
             {"y": np.array([0, 1, np.inf, 1])},
             r"y\[2\] is inf; expected finite float32 values: leave out",
