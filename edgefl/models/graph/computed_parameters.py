@@ -279,8 +279,8 @@ class ParameterExpression(ParameterOperation):
 
     def value(self, *sources: Array) -> Array:
         program, found = forward(self.expression), np.empty_like(sources[0])
-        b, c, d, e = [*sources[1:], *[None] * (MOST_INPUTS - len(sources))]
-        evaluate(sources[0], b, c, d, e, program.steps, program.constants, found)
+        given: list[Array | None] = [*sources, *[None] * (MOST_INPUTS - len(sources))]
+        evaluate(sources[0], given[1], given[2], given[3], given[4], program.steps, program.constants, found)
         return found
 
 
