@@ -40,7 +40,8 @@ struct Sums {
     int64_t *starts, *cells;
     float* weights;
     int64_t each;   // cells of every sum, or 0 where sums differ
-    bool is_moved;  // single cells of weight 1
+    bool is_moved;     // single cells of weight 1
+    bool is_reversed;  // all of them, from the last one to the first
 
     void take(Carve& carve, const ResampledAxis& axis, bool is_turned) {
         count = is_turned ? axis.size : axis.result;
@@ -87,10 +88,11 @@ private:
     bool is_single(int64_t i) const { return starts[i + 1] - starts[i] == 1 && weights[starts[i]] == 1.0f; }
 
     void find_kind() {
-        each = count ? starts[1] : 0, is_moved = true;
+        each = count ? starts[1] : 0, is_moved = true, is_reversed = count > 1;
         for (int64_t i = 0; i < count; ++i) {
             if (starts[i + 1] - starts[i] != each) each = 0;
             is_moved &= is_single(i);
+            is_reversed &= is_single(i) && cells[starts[i]] == count - 1 - i;
         }
         plain_first = plain_last = 0;
         for (int64_t i = 0, first = 0; i < count; ++i) {
@@ -102,9 +104,14 @@ private:
     }
 };
 
+static void reversed_floats(const float* __restrict from, int64_t n, float* __restrict to) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[n - 1 - i];
+}
+
 static void sums_of_cells(const Sums& s, const float* from, int64_t first, int64_t last, float* to) {
     const int64_t *const cells = s.cells, *const starts = s.starts;
     const float* const weights = s.weights;
+    if (s.is_reversed) return reversed_floats(from + cells[last - 1], last - first, to + first);
     if (s.is_moved)
         for (int64_t i = first; i < last; ++i) to[i] = from[cells[i]];
     else if (s.each == 1)

@@ -29,7 +29,7 @@ from edgefl.torch.bare_parameters import VIEWING
 from edgefl.torch.code_lines import packet
 
 
-class Steps(Protocol):
+class ParameterChain(Protocol):
     """A chain asks for parameters and computed parameters by these functions."""
 
     def name_of(self, node: fx.Node) -> str:
@@ -52,16 +52,16 @@ class Steps(Protocol):
 
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
-Chain = Callable[[Steps, fx.Node], str]
+Chain = Callable[[ParameterChain, fx.Node], str]
 
 
-def reshaped(steps: Steps, name: str, shape: Shape) -> str:
+def reshaped(steps: ParameterChain, name: str, shape: Shape) -> str:
     """Return the name of a parameter in another shape."""
     before = steps.shape_of(name)
     return name if before == shape else steps.apply(ReshapedParameter(before, shape), name)
 
 
-def permuted(steps: Steps, name: str, order: Shape) -> str:
+def permuted(steps: ParameterChain, name: str, order: Shape) -> str:
     """Return the name of a parameter whose axis i is axis order[i] of the named parameter."""
     shape, axes = steps.shape_of(name), list(range(len(order)))
     for at, axis in enumerate(order):
@@ -76,24 +76,24 @@ def permuted(steps: Steps, name: str, order: Shape) -> str:
     return reshaped(steps, name, tuple(shape[axis] for axis in order))
 
 
-def _permute(steps: Steps, node: fx.Node) -> str:
+def _permute(steps: ParameterChain, node: fx.Node) -> str:
     order = [int(dim) for dim in node.args[1]]  # type: ignore[union-attr, arg-type]
     return permuted(steps, _first(steps, node), tuple(dim % len(order) for dim in order))
 
 
-def _transpose(steps: Steps, node: fx.Node) -> str:
+def _transpose(steps: ParameterChain, node: fx.Node) -> str:
     name = _first(steps, node)
     axes = list(range(len(steps.shape_of(name))))
-    one, other = (int(dim) % len(axes) for dim in node.args[1:3])
+    one, other = (int(str(dim)) % len(axes) for dim in node.args[1:3])
     axes[one], axes[other] = axes[other], axes[one]
     return permuted(steps, name, tuple(axes))
 
 
-def _first(steps: Steps, node: fx.Node) -> str:
+def _first(steps: ParameterChain, node: fx.Node) -> str:
     return steps.name_of(node.all_input_nodes[0])
 
 
-def _weight_norm(steps: Steps, node: fx.Node) -> str:
+def _weight_norm(steps: ParameterChain, node: fx.Node) -> str:
     """Return the weight norm along the axis args[2], whose values are turned into rows and back."""
     v, g = (steps.name_of(each) for each in node.all_input_nodes[:2])
     shape, axis = steps.shape_of(v), node.args[2]
@@ -107,7 +107,7 @@ def _weight_norm(steps: Steps, node: fx.Node) -> str:
     return permuted(steps, whole, tuple(order.index(each) for each in range(len(shape))))
 
 
-def _einsum(steps: Steps, node: fx.Node) -> str:
+def _einsum(steps: ParameterChain, node: fx.Node) -> str:
     """Return the product of all factors. A letter that two factors have is summed over where they meet."""
     equation = str(node.args[0]).replace(" ", "")
     letters, arrow, wanted = equation.partition("->")
@@ -127,7 +127,9 @@ def _einsum(steps: Steps, node: fx.Node) -> str:
     return permuted(steps, name, tuple(own.index(letter) for letter in wanted))
 
 
-def _contracted(steps: Steps, one: tuple[str, str], other: tuple[str, str], summed: list[str]) -> tuple[str, str]:
+def _contracted(
+    steps: ParameterChain, one: tuple[str, str], other: tuple[str, str], summed: list[str]
+) -> tuple[str, str]:
     """Return the letters and the name of the product of two factors, summed over the shared letters."""
     (left, a), (right, b) = one, other
     sizes = dict(zip(left, steps.shape_of(a), strict=True)) | dict(zip(right, steps.shape_of(b), strict=True))
@@ -143,7 +145,7 @@ def _contracted(steps: Steps, one: tuple[str, str], other: tuple[str, str], summ
     return "".join(kept), reshaped(steps, product, tuple(sizes[letter] for letter in kept))
 
 
-def _cells(steps: Steps, node: fx.Node) -> str:
+def _cells(steps: ParameterChain, node: fx.Node) -> str:
     """Return a convolution of single cells over a constant [1, channels, ...], such as features of positions."""
     source, weight, *rest = node.args
     constant = steps.known(source)
@@ -168,7 +170,7 @@ def _cells(steps: Steps, node: fx.Node) -> str:
 def _expression(text: str) -> Chain:
     """Return the chain of an expression of parameters, constants and numbers, which are broadcast as in torch."""
 
-    def chain(steps: Steps, node: fx.Node) -> str:
+    def chain(steps: ParameterChain, node: fx.Node) -> str:
         shape = tuple(int(size) for size in node.meta["val"].shape)
         names, letters, known = list[str](), iter("abcd"), dict[str, str]()
         for letter, operand in zip("abcd", node.args, strict=False):
@@ -185,7 +187,7 @@ def _expression(text: str) -> Chain:
     return chain
 
 
-def _broadcast(steps: Steps, operand: object, shape: Shape) -> str:
+def _broadcast(steps: ParameterChain, operand: object, shape: Shape) -> str:
     """Return the name of a parameter or a constant that has a shape, by a product with ones along repeated axes."""
     if operand not in steps:
         value = torch.as_tensor(steps.known(operand)).float()

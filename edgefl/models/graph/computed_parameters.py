@@ -278,9 +278,9 @@ class ParameterExpression(ParameterOperation):
         return self.shape
 
     def value(self, *sources: Array) -> Array:
-        program, given = forward(self.expression), [*sources, *[None] * (MOST_INPUTS - len(sources))]
-        found = np.empty_like(sources[0])
-        evaluate(*given, program.steps, program.constants, found)
+        program, found = forward(self.expression), np.empty_like(sources[0])
+        given: list[Array | None] = [*sources, *[None] * (MOST_INPUTS - len(sources))]
+        evaluate(sources[0], given[1], given[2], given[3], given[4], program.steps, program.constants, found)
         return found
 
 

@@ -141,7 +141,7 @@ def test_a_cut_between_uses_of_one_source_is_refused() -> None:
         after(graph, "tanh")
     rest = after(graph, "relu")
     assert [each.name for each in rest.computed] == ["fc.sum", "fc.weight"]
-    assert list(rest.parameters()) == ["fc.part", "fc.bias"]
+    assert list(rest.parameters()) == ["fc.part", "fc.other", "fc.bias"]
 
 
 def test_a_head_with_a_computed_weight_cannot_be_resized() -> None:
