@@ -135,7 +135,7 @@ def _add_data(data: argparse._ArgumentGroup) -> None:
     own = f"{DATA_HELP} (default: digits, which comes with the package)"
     data.add_argument("--data", metavar="NAME|FILE", help=own)
     learnt = (
-        "column or array that the model learns to predict; x stands for the inputs themselves "
+        "column or array that the model learns to predict, where x stands for the inputs themselves "
         "(default: label, or else y)"
     )
     data.add_argument("--label", metavar="NAME", help=learnt)
