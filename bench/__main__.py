@@ -11,7 +11,8 @@ joules of a step, where the machine tells them. `python -m bench throughputs` se
 bench latex` compiles the tables of a run with LaTeX. `python -m bench page` prints what a page costs a server. `python
 -m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU. `python -m
 bench pictures` draws pictures of runs. `python -m bench trained-part` trains parts of MobileNetV2. `python -m bench
-collection` converts models that people bring, and checks them. `python -m bench fine-tuning` trains parts of a
+collection` converts models that people bring, and checks them. `python -m bench language` trains a transformer of
+characters. `python -m bench fine-tuning` trains parts of a
 pretrained network in a federation.
 """
 
@@ -87,6 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         "flower-devices": flower_devices.main,
         "frozen": lambda rest: importlib.import_module("bench.frozen").main(rest),  # it makes its model with torch
         "fuzz": fuzz.main,
+        "language": lambda rest: importlib.import_module("bench.language.command").main(rest),  # it needs the roles
         "latex": lambda rest: importlib.import_module("bench.latex").main(rest),  # no other bench needs a run's tables
         "mutants": mutants.main,
         "throughputs": throughputs.main,

@@ -26,7 +26,7 @@ from edgefl.protocol.codec import FORMATS
 
 LOSS_HELP = (
     f"loss that training minimises: {', '.join(LOSSES)}. A loss may have settings, as in huber:delta=0.5, "
-    "bce:pos_weight=2 or cross-entropy:weight=1,3."
+    "bce:pos_weight=2, cross-entropy:weight=1,3 or cross-entropy:ignore_index=0."
 )
 OPTIMIZERS, SCHEDULES, SAVED = (
     get_args(get_type_hints(LocalSteps)[name]) for name in ("optimizer", "schedule", "saved")
@@ -134,7 +134,10 @@ def _add_data(data: argparse._ArgumentGroup) -> None:
     """Add the data to train on, and how a file of the user's own is read (experiment/data/column_choice.py)."""
     own = f"{DATA_HELP} (default: digits, which comes with the package)"
     data.add_argument("--data", metavar="NAME|FILE", help=own)
-    learnt = "column or array that the model learns to predict (default: label, or else y)"
+    learnt = (
+        "column or array that the model learns to predict, where x stands for the inputs themselves "
+        "(default: label, or else y)"
+    )
     data.add_argument("--label", metavar="NAME", help=learnt)
     data.add_argument("--group", metavar="NAME", help=GROUP_HELP)
     data.add_argument("--time", metavar="NAME", help="column or array with the time of each sample, for --split time")

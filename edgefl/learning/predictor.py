@@ -52,8 +52,8 @@ class Predictor:
         return Model(self.graph, dict(self._learner.read()))
 
     def predict(self, x: NDArray[Any]) -> Logits:
-        """Compute the logits [N, outputs] of float32 inputs [N, *input_shape], which are scaled like the samples in
-        training.
+        """Compute the logits [N, *output_shape] of float32 inputs [N, *input_shape]. Inputs are scaled like the samples
+        in training.
 
         Raises  DataError if `x` has another type or shape
         """
@@ -67,7 +67,9 @@ class Predictor:
         return logits
 
     def labels(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Compute the class [N] of the largest logit of each input. Raises DataError like `predict`."""
+        """Compute the class [N] of the largest logit of each input, or the class [N, *places] of each place, where the
+        classes are axis 1 of the outputs. Raises DataError like `predict`.
+        """
         return self.named(self.predict(x))
 
     def decisions(self, x: NDArray[Any]) -> NDArray[np.bool_]:

@@ -1,9 +1,9 @@
 """The lowering of a last layer over places together with its loss, some examples at a time, so that the logits are
 never held whole.
 
-A chunk of examples goes through the layer, the loss turns its logits into their gradient in place, and the gradients of
-the weight, of the bias and of the features are added up or written before the next chunk overwrites the logits. The
-layer is a Linear layer at each place, which planes have as a convolution with windows of one cell. It may share its
+A chunk of examples goes through the layer, and the loss turns its logits into their gradient in place. The gradients of
+the weight and of the bias are added to a sum, and the gradient of the features is written. Then the next chunk
+overwrites the logits. The layer is a Linear layer at each place, which planes have as a convolution with windows of one cell. It may share its
 weight with other nodes, as a language model shares it with its Embedding.
 """
 
