@@ -9,6 +9,8 @@
 #include "../kernels/elementwise.inl.h"
 #include "../kernels/activation.inl.h"
 #include "../kernels/arrange.inl.h"
+#include "../kernels/rotary.inl.h"
+#include "../micro/kept.inl.h"
 #include "../kernels/dropout.inl.h"
 #include "../kernels/loss.inl.h"
 #include "../kernels/target_loss.inl.h"

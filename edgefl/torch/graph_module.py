@@ -82,6 +82,7 @@ from edgefl.torch.computed_tensors import computed_tensors
 from edgefl.torch.frozen_parameters import freeze
 from edgefl.torch.layer_paths import layer_paths
 from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
+from edgefl.torch.transformer_modules import KINDS
 
 
 def to_torch(model: Model) -> GraphModule:
@@ -130,11 +131,7 @@ class MeanOfPlanes(nn.Module):
 
 
 class GraphModule(nn.Module):
-    """A module that runs a Graph with torch's modules. Each node is a submodule (layer_paths.py), whose path is mostly
-    the node's name.
-
-    graph  graph to run
-    """
+    """A module that runs a Graph with torch's modules, which have mostly the names of their nodes (layer_paths.py)."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
@@ -312,6 +309,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     GRU: lambda op: SequenceGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     LSTM: lambda op: SequenceLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     SelfAttention: SequenceSelfAttention,
+    **{op: kind for kind, op in KINDS},
     Add: lambda op: Sum(),
 }
 

@@ -21,6 +21,9 @@ from edgefl.learning.lowering import (
     layer_norm,
     parameter,
     recurrent,
+    rms_norm,
+    rotary,
+    sdpa,
     sparse,
     transposed,
 )
@@ -273,3 +276,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Ten
 }  # the functions of other files follow
 _TABLE |= activation.BACKWARD | arrange.BACKWARD | dropout.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
 _TABLE |= attention.BACKWARD | parameter.BACKWARD | recurrent.BACKWARD
+_TABLE |= sdpa.BACKWARD | rms_norm.BACKWARD | rotary.BACKWARD

@@ -22,6 +22,9 @@ from edgefl.learning.lowering import (
     layer_norm,
     parameter,
     recurrent,
+    rms_norm,
+    rotary,
+    sdpa,
     sparse,
     transposed,
 )
@@ -237,3 +240,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
 }
 _TABLE |= activation.FORWARD | arrange.FORWARD | dropout.FORWARD | layer_norm.FORWARD | transposed.FORWARD
 _TABLE |= attention.FORWARD | parameter.FORWARD | recurrent.FORWARD
+_TABLE |= sdpa.FORWARD | rms_norm.FORWARD | rotary.FORWARD

@@ -25,6 +25,7 @@ from edgefl.models.graph import INPUT, Graph, Node
 from edgefl.models.graph.operations import (
     VIEWS,
     AnyDropout,
+    Attention,
     Conv2d,
     Embedding,
     GroupNorm,
@@ -32,6 +33,7 @@ from edgefl.models.graph.operations import (
     MulParameter,
     PReLU,
     Recurrent,
+    RMSNorm,
     Shape,
     Sigmoid,
     Smooth,
@@ -69,7 +71,7 @@ class Scope(NamedTuple):
 
     def drops_at(self, node: Node) -> bool:
         """Return whether the result of a dropout differs from its input."""
-        return self.drops and isinstance(node.op, AnyDropout) and node.op.p > 0
+        return self.drops and node.op.drops
 
     def is_view(self, node: Node) -> bool:
         """Return whether a node's result is its input, with another shape or with its own."""
@@ -204,7 +206,7 @@ def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
         return node.inputs if node.inputs[0] in active.needs else ()
     if isinstance(node.op, MulParameter):
         return () if is_empty(own_rows(node, active.blocks)) else node.inputs
-    if isinstance(node.op, PReLU | Embedding):
+    if isinstance(node.op, PReLU | Embedding | Attention | RMSNorm):
         return node.inputs if node.name in active.needs else ()
     if isinstance(node.op, Mul):
         first, second = node.inputs

@@ -75,7 +75,7 @@ from edgefl.models.graph.operations import (
     WithParameter,
     ZeroPad2d,
 )
-from edgefl.study.export import onnx_sequences
+from edgefl.study.export import onnx_sequences, onnx_transformers
 from edgefl.study.export.onnx_file import INT64, OPSET, Writer
 
 __all__ = ["NODES", "OPSET", "to_onnx"]
@@ -345,5 +345,6 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     GRU: onnx_sequences.recurrent,
     LSTM: onnx_sequences.recurrent,
     SelfAttention: onnx_sequences.attention,
+    **onnx_transformers.NODES,
     **dict.fromkeys((Dropout, Dropout1d, Dropout2d, StochasticDepth), _identity),
 }

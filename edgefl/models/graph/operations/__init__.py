@@ -58,6 +58,7 @@ from edgefl.models.graph.operations.pool import (
 )
 from edgefl.models.graph.operations.product import Conv1d, Conv2d, ConvTranspose2d, Linear
 from edgefl.models.graph.operations.sequence import GRU, LSTM, Recurrent, SelfAttention
+from edgefl.models.graph.operations.transformer import Attention, RMSNorm, Rotary
 
 OPERATIONS: dict[str, type[Operation]] = {
     op.__name__: op
@@ -103,6 +104,9 @@ OPERATIONS: dict[str, type[Operation]] = {
         GRU,
         LSTM,
         SelfAttention,
+        Attention,
+        RMSNorm,
+        Rotary,
         Dropout,
         Dropout1d,
         Dropout2d,
@@ -130,6 +134,7 @@ __all__ = [
     "Add",
     "AddParameter",
     "AnyDropout",
+    "Attention",
     "AvgPool1d",
     "AvgPool2d",
     "BatchNorm",
@@ -166,11 +171,13 @@ __all__ = [
     "Permute",
     "Pool",
     "Pool1d",
+    "RMSNorm",
     "ReLU",
     "ReLU6",
     "Rectifier",
     "Recurrent",
     "Reshape",
+    "Rotary",
     "SelfAttention",
     "Shape",
     "SiLU",
