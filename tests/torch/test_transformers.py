@@ -113,7 +113,7 @@ def test_a_decoder_is_taken_with_each_mask(name: str) -> None:
 def test_a_neuron_is_a_head_of_keys_or_a_row_of_the_gate() -> None:
     model = from_torch(Decoder(), X)
     spec = ModelSpec.of(model.graph)
-    assert spec.groups == {"q": 2, "gate": 6}
+    assert spec.groups == {"k": 2, "gate": 6}
     rows = {name: spec.params[f"{name}.weight"].rows for name in ("q", "k", "v", "gate", "up", "q_norm", "norm")}
     assert {name: axis and axis.repeat for name, axis in rows.items()} == {
         "q": 2 * SIZE, "k": SIZE, "v": SIZE, "gate": 1, "up": 1, "q_norm": None, "norm": None

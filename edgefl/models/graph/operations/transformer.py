@@ -109,8 +109,8 @@ class RMSNorm(Operation):
 class Rotary(Operation):
     """Rotary positions (Su et al., 2021): each run of head_dim channels is rotated by the parameters cos and sin.
 
-    A channel d of the first half of a run becomes cos[d] x[d] - sin[d] x[d + head_dim / 2]. A channel of the second half
-    becomes cos[d] x[d] + sin[d] x[d - head_dim / 2]. cos and sin are frozen, [head_dim, positions].
+    A channel d of the first half of a run becomes cos[d] x[d] - sin[d] x[d + head_dim / 2]. A channel of the second
+    half becomes cos[d] x[d] + sin[d] x[d - head_dim / 2]. cos and sin are frozen, [head_dim, positions].
     """
 
     head_dim: int
