@@ -114,6 +114,18 @@ typedef struct {
     efl_int32 causal;
 } efl_attention;
 
+/* Sequences [batch, channels, places] whose channels are the channels of `heads` heads of queries one after another.
+ * heads / kv_heads of them share keys and values, and heads / masks of them share a bias. causal unless 0; window unless
+ * 0: a position takes nothing of positions `window` or more before it. The share of key j for query i of head h is kept
+ * if word (h places + j) places + i of the stream of efl_dropout is `threshold` or more, and then multiplied by
+ * keep_scale. */
+typedef struct {
+    efl_int64 batch, channels, places, heads, kv_heads, masks, window;
+    efl_int64 node, threshold;
+    float scale, keep_scale;
+    efl_int32 causal;
+} efl_sdpa;
+
 /* Settings of one step of SGD. */
 typedef struct {
     float lr, momentum, weight_decay;
@@ -249,6 +261,18 @@ efl_int64 efl_sparse_linear_words(efl_int64 out_features, efl_int64 in_features,
 /* ---- attention ------------------------------------------------------------------------------------------------- */
 
 /* @attention */
+
+/* ---- sdpa: scaled dot-product attention whose heads may share keys and values ------------------------------------ */
+
+/* @sdpa */
+
+/* ---- rms_norm: normalisation by the root mean square of runs of channels ----------------------------------------- */
+
+/* @rms_norm */
+
+/* ---- rotary: rotary embedding of positions ----------------------------------------------------------------------- */
+
+/* @rotary */
 
 /* ---- loss ---------------------------------------------------------------------------------------------------- */
 

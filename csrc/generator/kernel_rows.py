@@ -5,8 +5,8 @@ from __future__ import annotations
 from .rows import families, functions
 
 PARTS = {
-    "linear": ("parameters", "update", "linear", "recurrent", "attention"),
-    "norm": ("norm",),
+    "linear": ("parameters", "update", "linear", "recurrent", "attention", "sdpa"),
+    "norm": ("norm", "rms_norm"),
     "pool": ("pool",),
     "convolution": ("convolution",),
     "sparse": ("sparse_linear",),

@@ -15,6 +15,8 @@
 #include "../kernels/linear/linear.inl.h"
 #include "../kernels/recurrent.inl.h"
 #include "../kernels/attention.inl.h"
+#include "../micro/kept.inl.h"
+#include "../kernels/sdpa.inl.h"
 
 void install_linear(Table& table);
 void install_linear(Table& table) {

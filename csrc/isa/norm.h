@@ -11,6 +11,7 @@
 #include "../kernels/norm/relu_eval.inl.h"
 #include "../kernels/norm/lanes.inl.h"
 #include "../kernels/norm/places.inl.h"
+#include "../kernels/rms_norm.inl.h"
 
 void install_norm(Table& table);
 void install_norm(Table& table) {

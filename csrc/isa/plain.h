@@ -11,6 +11,8 @@
 #include "../kernels/expression.inl.h"
 #include "../kernels/arrange.inl.h"
 #include "../kernels/resample.inl.h"
+#include "../kernels/rotary.inl.h"
+#include "../micro/kept.inl.h"
 #include "../kernels/dropout.inl.h"
 #include "../kernels/loss.inl.h"
 #include "../kernels/place_loss.inl.h"

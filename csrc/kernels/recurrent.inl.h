@@ -19,13 +19,6 @@ static efl_status from_steps_f32(const float* y, efl_int64 passed, efl_int64 bat
     return EFL_OK;
 }
 
-// n of a vector's floats.
-static inline vf part(const float* p, int n) { return n == W ? load(p) : load_n(p, n); }
-static inline void put(float* p, vf v, int n) {
-    if (n == W) store(p, v);
-    else store_n(p, v, n);
-}
-
 // What every example's way through the steps shares. The weight of a product with a state lies turned, a row a unit of
 // the state before; the weight of a product with gradients lies as it is; rows of both are whole vectors.
 struct Recurrence {

@@ -9,3 +9,10 @@ static inline void copy_floats(float* to, const float* from, int64_t n) {
 }
 
 static inline void zero_floats(float* to, int64_t n) { std::memset(to, 0, sizeof(float) * size_t(n)); }
+
+// n of a vector's floats.
+static inline vf part(const float* p, int n) { return n == W ? load(p) : load_n(p, n); }
+static inline void put(float* p, vf v, int n) {
+    if (n == W) store(p, v);
+    else store_n(p, v, n);
+}

@@ -45,12 +45,20 @@ _NORM = "x[B,C,*] weight[C] bias[C]"
 _OUTPUT_GRAD = "dy[B,C,*] xhat[B,C,*] weight[C]"  # what reaches a normalisation from above
 _GRADS = "dx[B,C,*]!dy dweight[outs]! dbias[outs]!"
 _RELU_GRADS = "dx[B,C,*]!x,dy dweight[outs]! dbias[outs]!"
+_HEADS = "heads|E kv_heads|heads masks|heads causal:flag window:int scale:real node:int threshold:int keep_scale:real"
+_SDPA_RULES = (
+    "qkv: C * heads == E * (heads + 2 * kv_heads): queries of {heads} heads, keys of {kv_heads} [arrays]",
+    "window: window >= 0: 0 or more",
+    "node: 0 <= node < 2147483648: 0 to 2147483647",
+    "threshold: 0 <= threshold < 4294967296: 0 to 4294967295",
+)
 
 # C parameters that several rows share.
 _C_CONV = "conv=efl_conv2d(B,I,H,W,O,Y,X,stride,padding,dilation,groups)"
 _C_MASKED = "conv=efl_conv2d(B,I,H,W,O,kernel,stride,padding,dilation,1)"
 _C_MAXPOOL = "pool=efl_pool2d(B*C,H,W,kernel,stride,padding,0,ceil)"
 _C_AVGPOOL = "pool=efl_pool2d(B*C,H,W,kernel,stride,padding,count_include_pad,ceil)"
+_C_SDPA = "efl_sdpa(B,E,T,heads,kv_heads,masks,window,node,threshold,scale,keep_scale,causal)"
 _C_NORMED = "dy x weight bias mean inv_std"
 
 FAMILIES: dict[str, tuple[Signature, ...]] = {
@@ -1081,6 +1089,81 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
                 sizes="each batch channels places; batch 3 channels places; batch heads places places",
             ),
             contract="dqkv of the heads in heads_needed; the rest of it is left alone.",
+        ),
+    ),
+    "sdpa": (
+        Signature(
+            "sdpa_forward",
+            f"qkv[B,C,T] bias[masks,T,T]? state:int64[3]? {_HEADS} y[B,E,T]! lse[B,heads,T]?!",
+            "y[:, i] = sum over j of shares[j, i] v[:, j], shares of a head the softmax over j of scale k[:, j] . q[:, "
+            "i] + bias[j, i], times 0 or keep_scale by the stream's words where state is given; several heads may share"
+            " keys and values; lse: the logarithms of the sums of exp",
+            rules=_SDPA_RULES,
+            packs=True,
+            c=InC(
+                f"shape={_C_SDPA} qkv bias state y lse",
+                sizes="each batch channels places; batch 3 channels places; batch heads places places",
+            ),
+            contract=(
+                "qkv [batch, channels + 2 channels / heads kv_heads, places]: queries, keys and values one below the "
+                "other. A run of heads / kv_heads heads of queries has one head of keys and values. y [batch, channels,"
+                " places]; lse [batch, heads, places (of queries)], unless NULL. bias [masks, places (of keys), places "
+                "(of queries)], or NULL, has one for each run of heads / masks heads. Nothing is dropped where state is"
+                " NULL."
+            ),
+        ),
+        Signature(
+            "sdpa_backward",
+            f"dy[B,E,T] qkv[B,C,T] bias[masks,T,T]? state:int64[3]? lse[B,heads,T] {_HEADS} dqkv[B,C,T]! "
+            "dbias[masks,T,T]?! kv_needed<kv_heads",
+            "dqkv of the heads of keys and values that are needed, and of their queries; the rest of dqkv is left "
+            "alone. dbias: the sum over the batch and the heads that share a bias, if all heads are needed",
+            rules=_SDPA_RULES,
+            packs=True,
+            c=InC(
+                f"shape={_C_SDPA} dy qkv bias state lse kv_needed dqkv dbias",
+                sizes="each batch channels places; batch 3 channels places; batch heads places places",
+            ),
+            contract=(
+                "dqkv of the heads in kv_needed and of the queries that share them; the rest of it is left alone. The "
+                "shares are computed again from lse, and dropped again from state. dbias, if not NULL, is the sum over "
+                "the batch and over the heads that share a bias. It is whole only if kv_needed is."
+            ),
+        ),
+    ),
+    "rms_norm": (
+        Signature(
+            "rmsnorm_forward",
+            "x[B,C,I] weight[W] y[B,C,I]!x inv_rms[B,G,I]! offset:real eps:real",
+            "normalise each run of W channels of a place by its root mean square: y = (offset + weight) x inv_rms",
+            rules=("x: C == G * W: {G} runs of {W} channels [arrays]",),
+            c=InC("x weight B groups=G width=W inner=I offset eps y inv_rms"),
+            contract=(
+                "x, y [batch, groups, width, inner]; inv_rms [batch, groups, inner] = 1 / sqrt(mean of x^2 + eps) over "
+                "`width`; y = (offset + weight) x inv_rms. y may alias x."
+            ),
+        ),
+        Signature(
+            "rmsnorm_backward",
+            "dy[B,C,I] x[B,C,I] weight[W] inv_rms[B,G,I] offset:real dx[B,C,I]!dy dweight[outs]! outs<W",
+            "dx, and dweight compact for outs",
+            rules=("x: C == G * W: {G} runs of {W} channels [arrays]",),
+            c=InC("dy x weight inv_rms B groups=G width=W inner=I offset outs dx dweight"),
+            contract="dx of all channels (dx may alias dy); dweight compact for `outs`.",
+        ),
+    ),
+    "rotary": (
+        Signature(
+            "rotary",
+            "x[B,C,I] cos[W,I] sin[W,I] back:flag y[B,C,I]!x",
+            "rotate each run of W channels: y[d] = cos[d] x[d] - sin[d] x[d + W / 2] in its first half, cos[d] x[d] + "
+            "sin[d] x[d - W / 2] in its second; back: the transposed map, which is the gradient",
+            rules=("x: W >= 2 and W == W // 2 * 2 and C == C // W * W: channels in runs of {W}, and {W} even",),
+            c=InC("x cos sin B C inner=I width=W back y", sizes="batch channels inner; width inner"),
+            contract=(
+                "Channels in runs of `width`, each rotated by cos and sin [width, inner]. y may alias x. "
+                "EFL_BAD_SHAPE unless width is even and divides the channels."
+            ),
         ),
     ),
     "dropout": (

@@ -1,4 +1,7 @@
-"""Attention written out: scaled_dot_product_attention on the results of Linear layers, as one SelfAttention.
+"""Attention written out: scaled_dot_product_attention on the results of Linear layers.
+
+It is one SelfAttention if nn.MultiheadAttention computes the result. Otherwise it is an Attention of given queries,
+keys and values (aten_heads.py).
 
 Before and after the attention, forward only moves values. Where each value goes is found by moving the numbers 0, 1, 2,
 ... in its place. A SelfAttention fits if the numbers end where nn.MultiheadAttention has them.
@@ -13,27 +16,69 @@ import torch
 from torch import Tensor, fx
 
 from edgefl.errors import GraphError
-from edgefl.models.graph.operations import SelfAttention
+from edgefl.models.graph.operations import Attention, SelfAttention
+from edgefl.torch.aten_heads import heads_of, joined, scale_of
 from edgefl.torch.aten_lifting import Entry, Lifting
+from edgefl.torch.aten_masks import AttentionMask, as_tensor, mask_of
 from edgefl.torch.code_lines import packet
 from edgefl.torch.moved_values import MOVING, moved, numbered
 from edgefl.torch.sequence_modules import SequenceSelfAttention
 from edgefl.torch.sequence_table import is_causal_mask
-from edgefl.torch.traced_call import expect, refused
+from edgefl.torch.traced_call import refused
+from edgefl.torch.transformer_modules import SequenceAttention
 
 
 def _attention(
     lift: Lifting, query: fx.Node, key: fx.Node, value: fx.Node, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    expect("enable_gqa", enable_gqa, False)
-    if dropout_p:
-        raise GraphError(f"dropout={dropout_p} of attention's shares; expected 0")
     sizes = lift.extents(query)
-    if len(sizes) != 4 or (scale is not None and not math.isclose(scale, sizes[3] ** -0.5, rel_tol=1e-6)):
+    if len(sizes) != 4:
+        raise GraphError(f"queries {sizes[1:]}; expected heads, steps and features")
+    if not lift.drops_shares and not enable_gqa:
+        try:
+            return _self_attention(lift, (query, key, value), attn_mask, is_causal, scale)
+        except GraphError:
+            pass  # another form, which an Attention of given queries, keys and values has
+    return _given(lift, (query, key, value), attn_mask, float(dropout_p), is_causal, scale)
+
+
+def _given(
+    lift: Lifting, nodes: tuple[fx.Node, fx.Node, fx.Node], attn_mask: Any, dropout: float, is_causal: bool,
+    scale: float | None,
+) -> Any:  # fmt: skip
+    """Return the call for attention of queries, keys and values that forward makes."""
+    query, key, value = nodes
+    batch, heads, steps, size = sizes = lift.extents(query)
+    if lift.extents(key)[2:] != (steps, size) or lift.extents(value)[2:] != (steps, size):
+        raise GraphError(f"keys {lift.extents(key)[1:]} of queries {sizes[1:]}; expected as many steps and features")
+    parts = (heads_of(lift, query), heads_of(lift, key), heads_of(lift, value))
+    if parts[0].own != heads or parts[1].own != parts[2].own or heads % parts[1].own:
         raise GraphError(
-            f"scale={scale} of queries {sizes[1:]}; expected heads, steps, features and 1 / sqrt(features)"
+            f"{parts[1].own} heads of keys and {parts[2].own} of values; expected a divisor of {heads} heads"
         )
+    mask = AttentionMask(is_causal) if attn_mask is None else _mask(lift, attn_mask, batch, heads)
+    bias = () if mask.bias is None else tuple(mask.bias.shape)
+    factor = scale_of(parts, scale, size)
+    op = Attention(heads, parts[1].own, size, factor, mask.causal or is_causal, mask.window, dropout, bias)
+    found = lift.layer(SequenceAttention(op), {"bias": mask.bias}, joined(lift, parts, size), name="attention")
+    return _result(lift, found, sizes)
+
+
+def _mask(lift: Lifting, attn_mask: Any, batch: int, heads: int) -> AttentionMask:
+    if lift.is_value(attn_mask) or lift.is_parameter(attn_mask):
+        raise GraphError("attn_mask is computed from the input or from a parameter; expected a constant")
+    return mask_of(as_tensor(lift.known(attn_mask)), batch, heads)
+
+
+def _self_attention(
+    lift: Lifting, nodes: tuple[fx.Node, fx.Node, fx.Node], attn_mask: Any, is_causal: bool, scale: float | None
+) -> Any:
+    """Return the call for attention as nn.MultiheadAttention computes it."""
+    query, key, value = nodes
+    sizes = lift.extents(query)
+    if scale is not None and not math.isclose(scale, sizes[3] ** -0.5, rel_tol=1e-6):
+        raise GraphError(f"scale={scale} of queries {sizes[1:]}; expected 1 / sqrt(features)")
     layers = [_layer_before(lift, each) for each in (query, key, value)]
     _check_places(lift, (query, key, value), layers, sizes)
     weights, biases = ([layer.args[at] if len(layer.args) > at else None for layer in layers] for at in (1, 2))
@@ -41,13 +86,18 @@ def _attention(
     causal = is_causal or _is_causal(lift, attn_mask)
     op = SelfAttention(features, sizes[1], sizes[3], causal, biases[0] is not None)
     parts = {"in_proj_weight": _joined(lift, weights), "in_proj_bias": _joined(lift, biases)}
-    value = lift.lifted(layers[0].args[0])
+    read = lift.lifted(layers[0].args[0])
     is_batch_first = _is_batch_first(layers[0])
-    source = lift.call(torch.transpose, value, 1, 2) if is_batch_first else lift.call(torch.permute, value, 1, 2, 0)
+    source = lift.call(torch.transpose, read, 1, 2) if is_batch_first else lift.call(torch.permute, read, 1, 2, 0)
     result = lift.layer(SequenceSelfAttention(op), parts, source)
+    return _result(lift, result, sizes)
+
+
+def _result(lift: Lifting, found: fx.Node, sizes: tuple[int, ...]) -> fx.Node:
+    """Keep the call for the result [batch, features, steps], and return the call that refuses it by heads."""
     batch, heads, steps, size = sizes
     joined = numbered(sizes).transpose(1, 2).reshape(batch, steps, heads * size)
-    lift.moves.attended[lift.node] = (lift.call(torch.transpose, result, 1, 2), numbered(sizes), joined)
+    lift.moves.attended[lift.node] = (lift.call(torch.transpose, found, 1, 2), numbered(sizes), joined)
     return lift.call(refused, "the result of attention before its heads are joined; expected (batch, steps, features)")
 
 

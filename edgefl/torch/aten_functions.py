@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.torch.aten_lifting import Entry, Lifting
+from edgefl.torch.aten_norms import rms_norm_of
 from edgefl.torch.aten_random import divided, masked
 from edgefl.torch.code_lines import packet
 from edgefl.torch.traced_call import expect
@@ -174,6 +175,8 @@ def _negative(lift: Lifting, input: fx.Node) -> Any:
 
 
 def _multiply(lift: Lifting, input: Any, other: Any) -> Any:
+    if (norm := rms_norm_of(lift, lift.node)) is not None:
+        return norm
     if input in lift.masks:
         input, other = other, input
     if other in lift.masks:

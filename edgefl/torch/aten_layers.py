@@ -32,7 +32,26 @@ def _product(lift: Lifting, input: Any, other: Any) -> Any:
         source = other.args[0]
         if lift.is_value(input) and lift.is_parameter(source) and other.meta["val"].dim() == 2:
             return _linear(lift, input, source)
-    raise GraphError("a product of two results, or with a matrix that is not transposed; expected F.linear(x, weight)")
+    if lift.is_value(input) and lift.is_parameter(other) and other.meta["val"].dim() == 2:
+        return _turned(lift, input, other, None)
+    raise GraphError("a product of two results; expected F.linear(x, weight)")
+
+
+def _turned(lift: Lifting, input: fx.Node, weight: fx.Node, bias: Any) -> Any:
+    """Return a Linear layer whose weight is a transposed parameter [inputs, outputs]."""
+    features, out = weight.meta["val"].shape
+    layer = nn.Linear(features, out, bias is not None, **BARE)
+    return lift.layer(layer, {"weight": lift.transposed(weight), "bias": bias}, lift.lifted(input))
+
+
+def _sum_with_product(lift: Lifting, bias: Any, input: Any, weight: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    if (
+        (beta, alpha) != (1, 1)
+        or not lift.is_value(input)
+        or not (lift.is_parameter(weight) and lift.is_parameter(bias))
+    ):
+        raise GraphError("torch.addmm of another form; expected bias + x @ weight with two parameters")
+    return _turned(lift, input, weight, bias)
 
 
 def _convolution(kind: type[nn.Conv1d] | type[nn.Conv2d]) -> Entry:
@@ -160,6 +179,7 @@ ATEN_LAYERS: dict[str, Entry] = {
     "linear": _linear,
     "matmul": _product,
     "mm": _product,
+    "addmm": _sum_with_product,
     "conv1d": _convolution(nn.Conv1d),
     "conv2d": _convolution(nn.Conv2d),
     "conv_transpose2d": _transposed_convolution,

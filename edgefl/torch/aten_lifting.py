@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.graph import NODE_NAME
-from edgefl.torch.aten_nodes import is_cast_to_itself, is_whole_slice, live
+from edgefl.torch.aten_nodes import drops_attention, is_cast_to_itself, is_whole_slice, live
 from edgefl.torch.aten_random import NOT_RANDOM, RANDOM, RandomMask
 from edgefl.torch.bare_parameters import VIEWING
 from edgefl.torch.code_lines import packet
@@ -45,11 +45,13 @@ class Lifting:
     kept     names of running statistics that a BatchNorm does not move in training
     table    entries by the name of the ATen operation
     outputs  positions of the outputs to lift, the graph's output first
+    drops_shares  whether an attention drops weights of values in training, so that no attention is a SelfAttention
     """
 
     def __init__(
-        self, program: ExportedProgram, batch_size: int, table: dict[str, Entry], outputs: tuple[int, ...] = (0,)
-    ) -> None:
+        self, program: ExportedProgram, batch_size: int, table: dict[str, Entry], outputs: tuple[int, ...] = (0,),
+        drops_shares: bool = False,
+    ) -> None:  # fmt: skip
         self.graph = fx.Graph()
         self.modules: dict[str, nn.Module] = {}
         self.named: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -67,6 +69,7 @@ class Lifting:
         self.masks: dict[fx.Node, RandomMask] = {}
         self.weights = LiftedParameters(self.known, lambda value: str(self.constant(value).target))
         self._live = live(program.graph)
+        self.drops_shares = drops_shares or drops_attention(program.graph)
         self.nodes = [node for node in program.graph.nodes if node in self._live]
 
     def lift(self) -> fx.Graph:
@@ -163,6 +166,12 @@ class Lifting:
     def stacked(self, sources: list[fx.Node]) -> str:
         """Return the name of the rows of several parameters below each other, as one parameter."""
         name = self.weights.stacked(sources)
+        self._publish()
+        return name
+
+    def transposed(self, source: fx.Node) -> str:
+        """Return the name of a transposed parameter."""
+        name = self.weights.transposed(source)
         self._publish()
         return name
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import fx
 
 from edgefl.torch.code_lines import packet
 from edgefl.torch.in_place_writes import is_in_place
+
+SDPA = "scaled_dot_product_attention"
 
 
 def is_whole_slice(node: fx.Node) -> bool:
@@ -34,3 +38,19 @@ def live(graph: fx.Graph) -> set[fx.Node]:
             live.add(node)
             waiting += node.all_input_nodes
     return live
+
+
+def bare(node: object) -> Any:
+    """Return a node seen through casts to its own type, copies and slices that take everything."""
+    while isinstance(node, fx.Node) and node.args:
+        same = packet(node) in ("alias", "contiguous", "clone") or is_whole_slice(node)
+        if not (same or is_cast_to_itself(node)):
+            break
+        node = node.args[0]
+    return node
+
+
+def drops_attention(graph: fx.Graph) -> bool:
+    """Return whether an attention of a graph drops weights of values."""
+    found = [node for node in graph.nodes if node.op == "call_function" and packet(node) == SDPA]
+    return any(bool(node.kwargs.get("dropout_p", node.args[4] if len(node.args) > 4 else 0)) for node in found)

@@ -16,9 +16,9 @@ from edgefl.learning.batches import Keyed
 from edgefl.learning.lowering.dropout import threshold
 from edgefl.learning.running.dropout_stream import as_state
 from edgefl.models.graph import Graph
-from edgefl.models.graph.operations import AnyDropout
 from edgefl.torch.channels_last import ExampleDropout
 
+OF_ATTENTION = ".dropout"  # the end of the name of the dropout in an attention of to_torch
 KINDS: dict[type[nn.Module], int] = {  # the first axis along which a word decides for all values, if any
     nn.Dropout: 0,
     nn.Dropout1d: 2,
@@ -59,12 +59,14 @@ class Dropping:
         names = [] if graph is None else [node.name for node in graph.nodes]
         found = [(name, part) for name, part in module.named_modules() if type(part) in KINDS]
         for number, (name, part) in enumerate(found):
-            position = names.index(name) if name in names else number
+            node = name.removesuffix(OF_ATTENTION)
+            position = names.index(node) if node in names else number
             own = StreamDropout(float(part.p), position, KINDS[type(part)])
             module.set_submodule(name, own)
         self._parts = {name: part for name, part in module.named_modules() if isinstance(part, StreamDropout)}
-        dropping = [] if graph is None else [node.name for node in graph.nodes if isinstance(node.op, AnyDropout)]
-        if unknown := [name for name in dropping if name not in self._parts]:
+        dropping = [] if graph is None else [node.name for node in graph.nodes if node.op.drops]
+        known = {name.removesuffix(OF_ATTENTION) for name in self._parts}
+        if unknown := [name for name in dropping if name not in known]:
             raise GraphError(
                 f"dropout {unknown[0]!r} is not a module of {type(module).__name__}; expected an nn.Dropout"
             )

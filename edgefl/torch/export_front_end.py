@@ -22,6 +22,8 @@ from edgefl.torch.aten_expressions import ATEN_EXPRESSIONS
 from edgefl.torch.aten_functions import ATEN_FUNCTIONS
 from edgefl.torch.aten_layers import ATEN_LAYERS
 from edgefl.torch.aten_lifting import Lifting
+from edgefl.torch.aten_nodes import drops_attention
+from edgefl.torch.aten_norms import ATEN_NORMS
 from edgefl.torch.aten_recurrent import ATEN_RECURRENT
 from edgefl.torch.call_sources import LiftedCalls, Refusal
 from edgefl.torch.example_inputs import Inputs
@@ -32,7 +34,9 @@ from edgefl.torch.module_outputs import Chosen, WantedOutputs, chosen, found_aga
 from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
 from edgefl.torch.training_difference import check_modes
 
-TABLE = ATEN_FUNCTIONS | ATEN_COMPOSITIONS | ATEN_EXPRESSIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION
+TABLE = (
+    ATEN_FUNCTIONS | ATEN_COMPOSITIONS | ATEN_EXPRESSIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION | ATEN_NORMS
+)
 
 
 class Converted(NamedTuple):
@@ -63,7 +67,8 @@ def converted_by_export(module: nn.Module, inputs: Inputs, wanted: WantedOutputs
     outputs = chosen(names, names if early is None else output_names(early), wanted)
     found = _converted(module, training, inputs, outputs)
     evaluation = early or _exported(module, inputs, False)
-    check_modes(found, _converted(module, evaluation, inputs, found_again(outputs, output_names(evaluation))))
+    again, drops = found_again(outputs, output_names(evaluation)), drops_attention(training.graph)
+    check_modes(found, _converted(module, evaluation, inputs, again, drops_shares=drops))
     return found
 
 
@@ -90,9 +95,10 @@ def _exported(module: nn.Module, inputs: Inputs, training: bool) -> ExportedProg
 
 
 def _converted(
-    module: nn.Module, program: ExportedProgram, inputs: Inputs, outputs: Chosen, refused: list[Refusal] | None = None
+    module: nn.Module, program: ExportedProgram, inputs: Inputs, outputs: Chosen, refused: list[Refusal] | None = None,
+    drops_shares: bool = False,
 ) -> Converted:  # fmt: skip
-    lifting = Lifting(program, max(2, len(inputs.tensors[0])), TABLE, outputs.places)
+    lifting = Lifting(program, max(2, len(inputs.tensors[0])), TABLE, outputs.places, drops_shares)
     lifted = lifting.lift()
     calls = LiftedCalls(lifting, refused)
     converter = Converter(calls, inputs.shape, tuple(zip(inputs.names, inputs.parts, strict=False)))

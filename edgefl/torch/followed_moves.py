@@ -17,6 +17,17 @@ from edgefl.torch.traced_call import refused
 
 MOST_RANK = 4  # axes of a result, with the batch
 
+BY_STEP = ("linear", "addmm", "mm", "matmul", "relu", "gelu", "silu", "tanh", "sigmoid", "dropout")
+"""Layers and functions that compute the features of each step alone."""
+
+
+def _flattens(node: fx.Node, source: fx.Node) -> bool:
+    """Return whether a view makes [batch * steps, features] of [batch, steps, features]."""
+    before, after = source.meta["val"].shape, node.meta["val"].shape
+    if len(before) != 3 or len(after) != 2 or not isinstance(after[0], torch.SymInt) or before[2] != after[1]:
+        return False
+    return isinstance(before[0], torch.SymInt) and isinstance(before[1], int) and before[1] > 1
+
 
 class FollowedMoves:
     """The moves of one exported graph.
@@ -25,20 +36,28 @@ class FollowedMoves:
               now, and where they are with joined heads
     far       nodes of more axes than a graph has, and the node whose values they are
     merged    nodes [steps * batch, features], whose calls are [batch, steps, features]
+    flat      nodes [batch * steps, features], whose calls are [batch, steps, features], with their number of steps
     """
 
     def __init__(self) -> None:
         self.attended: dict[fx.Node, tuple[fx.Node, Tensor, Tensor]] = {}
         self.far: dict[fx.Node, fx.Node] = {}
         self.merged: set[fx.Node] = set()
+        self.flat: dict[fx.Node, int] = {}
 
     def call_for(self, lift: SizedGraph, node: fx.Node) -> fx.Node | None:
         """Return the call for a node that moves values, or None for a node that the tables read."""
         source = node.args[0] if node.args else None
         if any(each in self.merged for each in node.all_input_nodes):
             return self._of_merged(lift, node)
+        if any(each in self.flat for each in node.all_input_nodes):
+            return self._of_flat(lift, node)
         if packet(node) not in MOVING or not isinstance(source, fx.Node):
             return None
+        if packet(node) in VIEWS and _flattens(node, source):
+            self.flat[node] = int(source.meta["val"].shape[1])
+            found: fx.Node = lift.lifted(source)
+            return found
         if source in self.attended:
             return self._of_attended(lift, node, source)
         rank = len(getattr(node.meta.get("val"), "shape", ()))
@@ -61,6 +80,20 @@ class FollowedMoves:
             return result
         self.attended[node] = (result, found, joined)
         return lift.call(refused, "the result of attention in an order without joined heads")
+
+    def _of_flat(self, lift: SizedGraph, node: fx.Node) -> fx.Node | None:
+        """Return the call for a view [batch, steps, features], or None for a layer or function of single steps."""
+        steps = next(self.flat[each] for each in node.all_input_nodes if each in self.flat)
+        sizes = node.meta["val"].shape
+        if packet(node) in BY_STEP:
+            self.flat[node] = steps
+            return None
+        if packet(node) in VIEWS and len(sizes) == 3 and sizes[1] == steps and node.args[0] in self.flat:
+            source = node.args[0]
+            if isinstance(source, fx.Node) and sizes[2] == source.meta["val"].shape[1]:
+                found: fx.Node = lift.lifted(source)
+                return found
+        raise GraphError(f"examples and {steps} steps in one axis; expected a view [batch, {steps}, features]")
 
     def _of_merged(self, lift: SizedGraph, node: fx.Node) -> fx.Node | None:
         """Return the call for a view [steps, batch, features], or None for a Linear layer, whose result is merged."""

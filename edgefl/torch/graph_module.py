@@ -91,6 +91,7 @@ from edgefl.torch.layer_paths import layer_paths
 from edgefl.torch.module_tree import attach
 from edgefl.torch.resampling_modules import resampling_layer
 from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceRNN, SequenceSelfAttention
+from edgefl.torch.transformer_modules import KINDS
 
 
 def to_torch(model: Model) -> GraphModule:
@@ -139,11 +140,7 @@ class MeanOfPlanes(nn.Module):
 
 
 class GraphModule(nn.Module):
-    """A module that runs a Graph with torch's modules. Each node is a submodule (layer_paths.py), whose path is mostly
-    the node's name.
-
-    graph  graph to run
-    """
+    """A module that runs a Graph with torch's modules, which have mostly the names of their nodes (layer_paths.py)."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
@@ -324,6 +321,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     GRU: lambda op: SequenceGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     LSTM: lambda op: SequenceLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     SelfAttention: SequenceSelfAttention,
+    **{op: kind for kind, op in KINDS},
     Add: lambda op: Sum(),
     Elementwise: Expression,
     Reduce: Reduction,

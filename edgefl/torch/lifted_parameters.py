@@ -113,6 +113,13 @@ class LiftedParameters:
         self.values[name] = torch.cat(values)
         return name
 
+    def transposed(self, source: fx.Node) -> str:
+        """Return the name of a transposed matrix."""
+        name, value = f"computed-{len(self.computed)}", self.values[self.name_of(source)]
+        self.computed.append(ComputedParameter(name, TransposedMatrix(*value.shape), (self.name_of(source),)))
+        self.values[name] = value.t().contiguous()
+        return name
+
     def _append(self, node: fx.Node, name: str, op: ParameterOperation, names: tuple[str, ...]) -> None:
         arrays = [self.values[each].reshape(shape).numpy() for each, shape in zip(names, op.sources, strict=True)]
         self.computed.append(ComputedParameter(name, op, names))

@@ -97,6 +97,7 @@ from edgefl.torch.traced_call import (
     max_pool_sequence,
     pair,
 )
+from edgefl.torch.transformer_modules import KINDS
 
 
 def _conv(module: nn.Conv2d) -> tuple[Operation, ...]:
@@ -277,6 +278,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     ),
     SequenceLSTM: lambda module: (LSTM(module.input_size, module.hidden_size, bool(module.bias)),),
     SequenceSelfAttention: lambda module: (module.op,),
+    **{kind: lambda module: (module.op,) for kind, _ in KINDS},
     PackedInput: lambda module: (InputPart(module.start, module.shape),),
     SlicePositions: lambda module: (Slice(module.start, module.length),),
 }

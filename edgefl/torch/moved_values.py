@@ -47,6 +47,8 @@ def moved(graph: SizedGraph, node: fx.Node, start: fx.Node, numbers: Tensor) -> 
     source = node.args[0]
     assert isinstance(source, fx.Node) and callable(node.target)
     args, settings = graph.concrete((node.args[1:], node.kwargs))
+    if packet(node) == "expand":  # an axis of -1 keeps its extent
+        return moved(graph, source, start, numbers).expand(*args)
     if packet(node) in VIEWS:  # forward's own tensor may lie in an order of memory that the numbers do not have
         return moved(graph, source, start, numbers).reshape(*args, **settings)
     return node.target(moved(graph, source, start, numbers), *args, **settings)

@@ -7,6 +7,7 @@ training would be lost.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from edgefl.errors import GraphError
 from edgefl.models.graph import INPUT, Graph
 from edgefl.models.graph.cuts import before
-from edgefl.models.graph.operations import AnyDropout, Flatten
+from edgefl.models.graph.operations import AnyDropout, Attention, Flatten
 
 Row = tuple[Any, ...]
 Values = Mapping[str, Tensor]
@@ -70,7 +71,8 @@ def _rows(graph: Graph, constants: Values, results: set[str]) -> list[Row]:
             continue
         names = [node.full_name(part) for part in node.op.parameters()]
         values = tuple(_value(constants[name]) if name in constants else name for name in names)
-        rows.append((node.op, tuple(places[name] for name in node.inputs), values))
+        op = replace(node.op, p=0.0) if isinstance(node.op, Attention) else node.op
+        rows.append((op, tuple(places[name] for name in node.inputs), values))
         places[node.name] = len(rows)
     return rows
 

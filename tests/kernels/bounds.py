@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from edgefl.kernels import reference
+from edgefl.kernels.reference.sdpa import kept_factors, masked_scores, shared_parts
 from edgefl.kernels.table import FAMILIES, TABLE
 
 from .cases import Args, Array
@@ -396,6 +397,85 @@ def attention_backward(before: Args, after: Args) -> Bounds:
     return {"dqkv": 2 * growth(q.shape[2] + q.shape[3]) * np.stack(parts, axis=1).reshape(before["qkv"].shape)}
 
 
+def _sdpa_on_absolute_values(before: Args) -> tuple[Array, Array, Array, Array, Array]:
+    """|q|, |k|, |v| by head, the shares, and the size of the scores without cancellation."""
+    heads = before["heads"], before["kv_heads"]
+    q, k, v = shared_parts(np.abs(before["qkv"]), *heads)
+    bias, rest = before["bias"], (before["causal"], before["window"], before["scale"])
+    scores = masked_scores(*shared_parts(before["qkv"], *heads)[:2], bias, *rest)
+    shares = np.exp(scores - scores.max(axis=2, keepdims=True, initial=-np.inf))
+    shares /= shares.sum(axis=2, keepdims=True)
+    sizes = masked_scores(q, k, None if bias is None else np.abs(bias), False, 0, before["scale"])
+    return q, k, v, shares, 1 + sizes.max(axis=2, keepdims=True, initial=0)
+
+
+def _sdpa_kept(before: Args, shares: Array) -> Array:
+    return shares * kept_factors(shares, before["state"], before["node"], before["threshold"], before["keep_scale"])
+
+
+def sdpa_forward(before: Args, after: Args) -> Bounds:
+    q, _, v, shares, size = _sdpa_on_absolute_values(before)
+    shares = _sdpa_kept(before, shares)
+    grow = growth(q.shape[2] + q.shape[3])
+    found = {"y": np.einsum("bhcj,bhji->bhci", v, 2 * grow * size * shares).reshape(after["y"].shape)}
+    return found if before["lse"] is None else found | {"lse": 4 * grow * size[:, :, 0] + np.abs(after["lse"]) * EPS}
+
+
+def sdpa_backward(before: Args, after: Args) -> Bounds:
+    """Compute the gradients on absolute values, without the differences. A dropped share still has a slope."""
+    q, k, v, shares, size = _sdpa_on_absolute_values(before)
+    kept = _sdpa_kept(before, shares)
+    dy = np.abs(before["dy"]).reshape(q.shape)
+    slopes = np.einsum("bhcj,bhci->bhji", v, dy)
+    slopes = kept * slopes + shares * (kept * slopes).sum(axis=2, keepdims=True)
+    grow, scaled = 4 * growth(q.shape[2] + q.shape[3]) * size.max(initial=0), slopes * before["scale"]
+    groups = (len(q), before["kv_heads"], before["heads"] // before["kv_heads"], *q.shape[2:])
+    dk, dv = (np.einsum("bhci,bhji->bhcj", a, b).reshape(groups).sum(axis=2) for a, b in ((q, scaled), (dy, kept)))
+    dqkv = np.concatenate((np.einsum("bhcj,bhji->bhci", k, scaled), dk, dv), axis=1).reshape(before["qkv"].shape)
+    found = {"dqkv": grow * dqkv}
+    if before["dbias"] is None:
+        return found
+    masks = before["masks"]
+    dbias = slopes.sum(axis=0).reshape(masks, before["heads"] // masks, *slopes.shape[2:]).sum(axis=1)
+    return found | {"dbias": grow * math.sqrt(1 + len(q)) * dbias}
+
+
+def _runs(args: Args, name: str) -> Array:
+    """Return the absolute values [B, runs, channels of a run, I] of an array of a normalisation of runs."""
+    return np.abs(args[name]).reshape(*args["inv_rms"].shape[:2], len(args["weight"]), args["inv_rms"].shape[2])
+
+
+def rmsnorm_forward(before: Args, after: Args) -> Bounds:
+    grow, gain = growth(len(before["weight"])), np.abs(before["weight"]) + before["offset"]
+    y = _runs(before, "x") * after["inv_rms"][:, :, None] * gain[:, None]
+    return {"y": 2 * grow * y.reshape(before["x"].shape), "inv_rms": grow * after["inv_rms"]}
+
+
+def rmsnorm_backward(before: Args, after: Args) -> Bounds:
+    dy, inv, rows = _runs(before, "dy"), before["inv_rms"][:, :, None], before["outs"]
+    normal = _runs(before, "x") * inv
+    sent = dy * (np.abs(before["weight"]) + before["offset"])[:, None]
+    width = max(len(before["weight"]), 1)
+    dx = 2 * growth(width) * inv * (sent + normal * (sent * normal).sum(axis=2, keepdims=True) / width)
+    dweight = 2 * growth(dy.size / width) * (dy * normal).sum(axis=(0, 1, 3))
+    return {"dx": dx.reshape(before["x"].shape), "dweight": dweight[slice(None) if rows is None else rows]}
+
+
+def rotary(before: Args, after: Args) -> Bounds:
+    return {"y": 4 * EPS * _rotated_sizes(before)}
+
+
+def _rotated_sizes(before: Args) -> Array:
+    """Return the size of both terms of each result."""
+    runs = np.abs(before["x"]).reshape(
+        len(before["x"]), before["x"].shape[1] // len(before["cos"]), *before["cos"].shape
+    )
+    turned, half = runs * np.abs(before["sin"]) if before["back"] else runs, len(before["cos"]) // 2
+    turned = np.concatenate((turned[:, :, half:], turned[:, :, :half]), axis=2)
+    turned = turned if before["back"] else turned * np.abs(before["sin"])
+    return (runs * np.abs(before["cos"]) + turned).reshape(before["x"].shape)
+
+
 def softmax_xent(before: Args, after: Args) -> Bounds:
     """exp turns an absolute error of the shifted logit into a relative one of the probability."""
     logits = before["logits"]
@@ -588,6 +668,11 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "lstm_backward": lstm_backward,
     "attention_forward": attention_forward,
     "attention_backward": attention_backward,
+    "sdpa_forward": sdpa_forward,
+    "sdpa_backward": sdpa_backward,
+    "rmsnorm_forward": rmsnorm_forward,
+    "rmsnorm_backward": rmsnorm_backward,
+    "rotary": rotary,
     "softmax_xent": softmax_xent,
     "cross_entropy": cross_entropy,
     "place_cross_entropy": place_cross_entropy,

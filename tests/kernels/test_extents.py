@@ -25,7 +25,7 @@ WITHOUT = {
     "groupnorm_lanes_backward", "clip_scale", "begin_adam", "fill_zero", "pad_planes", "crop_planes",
     "upsample_forward", "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step", "gru_forward",
     "gru_backward", "rnn_forward", "rnn_backward", "resample_forward", "resample_backward", "lstm_forward",
-    "lstm_backward", "attention_forward", "attention_backward",
+    "lstm_backward", "attention_forward", "attention_backward", "sdpa_forward", "sdpa_backward",
 }  # fmt: skip
 # Operations that take a geometry and no further extent, or one number, or are not in the C ABI.
 
@@ -204,9 +204,13 @@ ATTENTIONS = [
 ]
 
 
+SHARED_HEADS = [*ATTENTIONS, {"kv_heads": 0}, {"kv_heads": 2}, {"masks": 2}, {"window": -1}, {"node": -1}]
+
+
 def test_sequences_beyond_memory_are_refused(calls):
-    names = {"efl_recurrence": ("rnn", "gru", "lstm"), "efl_attention": ("attention",)}
-    for kind, cases in (("efl_recurrence", RECURRENCES), ("efl_attention", ATTENTIONS)):
+    names = {"efl_recurrence": ("rnn", "gru", "lstm"), "efl_attention": ("attention",), "efl_sdpa": ("sdpa",)}
+    every = {"efl_recurrence": RECURRENCES, "efl_attention": ATTENTIONS, "efl_sdpa": SHARED_HEADS}
+    for kind, cases in every.items():
         for name in (f"efl_{of}_{way}_f32" for of in names[kind] for way in ("forward", "backward")):
             for fields in cases:
                 assert refused(calls, name, geometry=calls.geometry(kind, **fields)), (name, fields)

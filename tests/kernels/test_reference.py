@@ -488,6 +488,66 @@ def test_attention_forward_and_backward(case: Case) -> None:
     close(dqkv, qkv.grad)
 
 
+@of("sdpa_forward")
+def test_sdpa_forward_and_backward(case: Case) -> None:
+    before, after = solved(case)
+    heads, kv_heads, bias = before["heads"], before["kv_heads"], before["bias"]
+    qkv, added = tensor(before["qkv"], grad=True), tensor(bias, grad=True)
+    size, places = qkv.shape[1] // (heads + 2 * kv_heads), qkv.shape[2]
+    parts = qkv.split([heads * size, kv_heads * size, kv_heads * size], 1)
+    q, k, v = (part.unflatten(1, (-1, size)) for part in parts)
+    k, v = (part.repeat_interleave(heads // kv_heads, 1) for part in (k, v))
+    scores = torch.einsum("bhcj,bhci->bhji", k, q) * before["scale"]
+    scores = scores if bias is None else scores + added.repeat_interleave(heads // len(bias), 0)
+    behind = torch.arange(places) - torch.arange(places)[:, None]  # query minus key
+    left_out = (behind < 0) & before["causal"] | (behind >= (before["window"] or places))
+    shares = scores.masked_fill(left_out, -torch.inf).softmax(2)
+    if before["state"] is not None:
+        found = words(before["state"], before["node"], len(shares), shares[0].numel()) >= before["threshold"]
+        shares = shares * torch.tensor(found.reshape(shares.shape) * before["keep_scale"])
+    y = torch.einsum("bhcj,bhji->bhci", v, shares).flatten(1, 2)
+    close(after["y"], y)
+    dy, dqkv = np.random.default_rng(1).standard_normal(y.shape), np.empty_like(before["qkv"])
+    y.backward(torch.tensor(dy))
+    lse, dbias = scores.masked_fill(left_out, -torch.inf).logsumexp(2), None if bias is None else np.empty_like(bias)
+    if before["lse"] is not None:
+        close(after["lse"], lse)
+    del before["y"], before["lse"]
+    reference.sdpa_backward(dy, **before, lse=lse.detach().numpy(), dqkv=dqkv, dbias=dbias, kv_needed=None)
+    close(dqkv, qkv.grad)
+    if bias is not None:
+        close(dbias, added.grad)
+
+
+@of("rmsnorm_forward")
+def test_rmsnorm_forward_and_backward(case: Case) -> None:
+    before, after = solved(case)
+    x, weight = tensor(before["x"], grad=True), tensor(before["weight"], grad=True)
+    runs = x.unflatten(1, (-1, len(weight))).movedim(2, -1)
+    y = F.rms_norm(runs, (len(weight),), weight + before["offset"], before["eps"]).movedim(-1, 2).flatten(1, 2)
+    close(after["y"], y)
+    dy = np.random.default_rng(1).standard_normal(y.shape)
+    y.backward(torch.tensor(dy))
+    dx, dweight = np.empty_like(before["x"]), np.empty_like(before["weight"])
+    settings = (before["weight"], after["inv_rms"], before["offset"])
+    reference.rmsnorm_backward(dy, before["x"], *settings, dx, dweight, None)
+    close(dx, x.grad)
+    close(dweight, weight.grad)
+
+
+@of("rotary")
+def test_rotary_and_its_gradient(case: Case) -> None:
+    before, after = solved(case)
+    cos, sin, x = torch.tensor(before["cos"]), torch.tensor(before["sin"]), tensor(before["x"], grad=True)
+    first, second = x.unflatten(1, (-1, len(cos))).chunk(2, 2)
+    turned = torch.cat((first, second), 2) * cos + torch.cat((-second, first), 2) * sin
+    if not before["back"]:
+        close(after["y"], turned.flatten(1, 2))
+    else:  # the gradient of <turned, x> is the transposed map of x
+        turned.flatten(1, 2).backward(torch.tensor(before["x"]))
+        close(after["y"], x.grad)
+
+
 def test_relu_bits_are_counted_from_the_lowest() -> None:
     x = np.array([[[1.0, 0, -1, 2, 0, 0, 0, 3, -5, 4]]])
     bits = np.full((1, 1, 2), 0xFF, np.uint8)

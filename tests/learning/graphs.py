@@ -19,6 +19,7 @@ from edgefl.models.graph.operations import (
     AdaptiveAvgPool2d,
     Add,
     AddParameter,
+    Attention,
     AvgPool1d,
     AvgPool2d,
     BatchNorm1d,
@@ -54,6 +55,8 @@ from edgefl.models.graph.operations import (
     ReLU6,
     ReplicationPad2d,
     Reshape,
+    RMSNorm,
+    Rotary,
     SelfAttention,
     Sigmoid,
     SiLU,
@@ -472,6 +475,36 @@ def _standing() -> Graph:
     return Graph((2, 5, 4), nodes)
 
 
+def _transformer() -> Graph:
+    """Build attention whose heads share keys, with norms, rotary positions and a gate, and with three parts of one
+    layer.
+    """
+    nodes = (
+        Node("norm", RMSNorm(4, offset=1.0), (INPUT,)),
+        Node("q", Linear(4, 24), ("norm",)),
+        Node("k", Linear(4, 12, bias=False), ("norm",)),
+        Node("v", Linear(4, 12), ("norm",)),
+        Node("q_norm", RMSNorm(6, 1e-5), ("q",)),
+        Node("q_turned", Rotary(6, 9), ("q_norm",)),
+        Node("k_turned", Rotary(6, 9), ("k",)),
+        Node("qkv", Concat(), ("q_turned", "k_turned", "v")),
+        Node("heads", Attention(4, 2, 6, 0.5, causal=True, window=4), ("qkv",)),
+        Node("out", Linear(24, 10), ("heads",)),
+        Node("inner", RMSNorm(10), ("out",)),
+        Node("gate", Linear(10, 7), ("inner",)),
+        Node("silu", SiLU(), ("gate",)),
+        Node("up", Linear(10, 7), ("inner",)),
+        Node("gated", Mul(), ("silu", "up")),
+        Node("down", Linear(7, 10), ("gated",)),
+        Node("sum", Add(), ("down", "out")),
+        Node("three", Linear(10, 18), ("sum",)),
+        Node("biased", Attention(3, 3, 2, 0.7, bias=(1, 9, 9)), ("three",)),
+        Node("flatten", Flatten(), ("biased",)),
+        Node("fc", Linear(54, CLASSES), ("flatten",)),
+    )
+    return Graph((4, 9), nodes)
+
+
 GRAPHS: dict[str, Graph] = {
     "standing": _standing(),
     "text": _text(),
@@ -482,6 +515,7 @@ GRAPHS: dict[str, Graph] = {
     "line": _sequence(),
     "recurrent": _recurrent(),
     "attention": _attention(),
+    "transformer": _transformer(),
     "plain": _plain(),
     "groupnorm": _groupnorm(),
     "depthwise": _depthwise(),

@@ -24,6 +24,7 @@ from edgefl.models.graph.operations import (
     Add,
     AddParameter,
     AnyDropout,
+    Attention,
     BatchNorm,
     Concat,
     Conv1d,
@@ -47,6 +48,8 @@ from edgefl.models.graph.operations import (
     Recurrent,
     Reduce,
     Reshape,
+    RMSNorm,
+    Rotary,
     SelfAttention,
     Slice,
     StochasticDepth,
@@ -65,7 +68,7 @@ def to_torch(params: Mapping[str, np.ndarray], dtype: torch.dtype = torch.float6
     """Return parameters as tensors. The learnable ones ask for gradients."""
     tensors = {name: torch.tensor(np.asarray(value), dtype=dtype) for name, value in params.items()}
     for name, value in tensors.items():
-        value.requires_grad_("running_" not in name)
+        value.requires_grad_("running_" not in name and not name.endswith((".cos", ".sin")))
     return tensors
 
 
@@ -87,6 +90,9 @@ def logits(
         if isinstance(node.op, Recurrent | SelfAttention):
             run = _recur if isinstance(node.op, Recurrent) else _attend
             values[node.name] = run(node, params, values[node.inputs[0]], at_neurons)
+            continue
+        if isinstance(node.op, Attention):
+            values[node.name] = _attend_given(node, number, params, values[node.inputs[0]], dropout)
             continue
         y = _run(node, params, [values[name] for name in node.inputs], training)
         if dropout and isinstance(node.op, AnyDropout):
@@ -198,6 +204,14 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return x.mean(tuple(range(2, x.ndim)), keepdim=True)
     if isinstance(op, Add):
         return x + inputs[1]
+    if isinstance(op, RMSNorm):
+        runs = x.unflatten(1, (-1, op.num_features)).movedim(2, -1)
+        return F.rms_norm(runs, (op.num_features,), weight + op.offset, op.eps).movedim(-1, 2).flatten(1, 2)
+    if isinstance(op, Rotary):
+        cos, sin = (params[node.full_name(name)] for name in ("cos", "sin"))
+        runs = x.unflatten(1, (-1, op.head_dim))
+        first, second = runs.chunk(2, 2)
+        return (runs * cos + torch.cat((-second, first), 2) * sin).flatten(1, 2)
     if isinstance(op, AnyDropout):
         return x  # see `kept`
     return getattr(torch.nn, op.title)(**asdict(op))(
@@ -246,6 +260,24 @@ def _attend(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable |
     qkv = at_neurons(node, qkv) if at_neurons else qkv
     heads = (part.unflatten(1, (op.num_heads, op.head_dim)).transpose(2, 3) for part in qkv.chunk(3, 1))
     return F.scaled_dot_product_attention(*heads, is_causal=op.causal).transpose(2, 3).flatten(1, 2)
+
+
+def _attend_given(node: Node, number: int, params: Tensors, x: torch.Tensor, dropout: Keyed | None) -> torch.Tensor:
+    op, size = node.op, node.op.head_dim
+    q, k, v = (
+        part.unflatten(1, (-1, size)) for part in x.split([op.features, size * op.kv_heads, size * op.kv_heads], 1)
+    )
+    k, v = (part.repeat_interleave(op.num_heads // op.kv_heads, 1) for part in (k, v))
+    scores = torch.einsum("bhcj,bhci->bhji", k, q) * op.scale
+    if op.bias:
+        scores = scores + params[node.full_name("bias")].repeat_interleave(op.num_heads // op.bias[0], 0)
+    places = torch.arange(x.shape[2])
+    behind = places[None] - places[:, None]  # query minus key
+    left_out = (behind < 0) & op.causal | (behind >= (op.window or len(places)))
+    shares = scores.masked_fill(left_out, -torch.inf).softmax(2)
+    if dropout and op.p:
+        shares = shares * torch.tensor(kept(Dropout(op.p), number, tuple(shares.shape), dropout), dtype=x.dtype)
+    return torch.einsum("bhcj,bhji->bhci", v, shares).flatten(1, 2)
 
 
 def gradients(

@@ -20,7 +20,7 @@ from edgefl.learning.lowering.gradient_blocks import TakenPart, gradient_blocks
 from edgefl.learning.lowering.gradient_needs import PRODUCTS, RowsCols, gradient_needs
 from edgefl.learning.lowering.schedule import Existing, Index
 from edgefl.models.graph import Graph, Node
-from edgefl.models.graph.operations import Conv2d, ConvTranspose2d, GroupNorm, SelfAttention
+from edgefl.models.graph.operations import Attention, Conv2d, ConvTranspose2d, GroupNorm, SelfAttention
 from edgefl.models.graph.planar import planar
 from edgefl.models.neurons.model_spec import ModelSpec, layer_of
 from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
@@ -81,7 +81,7 @@ class ActiveIndices:
         blocks, taken = gradient_blocks(graph, spec, part)
         check_masked(part, blocks, masks or {})
         needs = gradient_needs(graph, blocks, delta)
-        by_group = [node for node in graph.nodes if isinstance(node.op, GroupNorm | SelfAttention)]
+        by_group = [node for node in graph.nodes if isinstance(node.op, GroupNorm | SelfAttention | Attention)]
         groups = {node.name: _groups(node, needs) for node in by_group}
         saved = {node.name: saved_channels(node, blocks) for node in graph.nodes if isinstance(node.op, PRODUCTS)}
         neurons = {} if part.neurons is None else part.neurons.active
@@ -167,6 +167,8 @@ def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
 
 def _groups(node: Node, needs: Mapping[str, Index]) -> Index:
     op, channels = node.op, needs.get(node.name, NONE)
+    if isinstance(op, Attention):
+        return owners(channels, op.shared, op.kv_heads)
     if isinstance(op, SelfAttention):
         return owners(channels, op.head_dim, op.num_heads)
     assert isinstance(op, GroupNorm)

@@ -23,6 +23,9 @@ from edgefl.learning.lowering import (
     parameter,
     recurrent,
     resample,
+    rms_norm,
+    rotary,
+    sdpa,
     sparse,
     transposed,
 )
@@ -285,3 +288,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Ten
 }  # the functions of other files follow
 _TABLE |= activation.BACKWARD | arrange.BACKWARD | dropout.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
 _TABLE |= attention.BACKWARD | parameter.BACKWARD | recurrent.BACKWARD | elementwise.BACKWARD | resample.BACKWARD
+_TABLE |= sdpa.BACKWARD | rms_norm.BACKWARD | rotary.BACKWARD

@@ -28,7 +28,7 @@ def threshold(p: float) -> int:
 
 def count_step(recorder: Recorder) -> None:
     """Record that a step is over, if any values were dropped in it."""
-    if any(call.op == "dropout" for call in recorder.calls):
+    if any(isinstance(arg, Slot) and arg.name == "dropout" for call in recorder.calls for arg in call.args):
         recorder.call("count_step", Slot("dropout"))
 
 

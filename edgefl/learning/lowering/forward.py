@@ -24,6 +24,9 @@ from edgefl.learning.lowering import (
     parameter,
     recurrent,
     resample,
+    rms_norm,
+    rotary,
+    sdpa,
     sparse,
     transposed,
 )
@@ -250,3 +253,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
 }
 _TABLE |= activation.FORWARD | arrange.FORWARD | dropout.FORWARD | layer_norm.FORWARD | transposed.FORWARD
 _TABLE |= attention.FORWARD | parameter.FORWARD | recurrent.FORWARD | elementwise.FORWARD | resample.FORWARD
+_TABLE |= sdpa.FORWARD | rms_norm.FORWARD | rotary.FORWARD

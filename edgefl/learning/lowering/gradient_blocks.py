@@ -27,6 +27,7 @@ from edgefl.models.graph.operations import (
     Linear,
     PReLU,
     Recurrent,
+    RMSNorm,
     SelfAttention,
     Shape,
 )
@@ -34,7 +35,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.trainable_parameters import TrainableParameters
 from edgefl.models.neurons.trainable_slice import WHOLE, TrainableSlice
 
-NORMS = (BatchNorm, GroupNorm, LayerNorm)
+NORMS = (BatchNorm, GroupNorm, LayerNorm, RMSNorm)
 
 
 class TakenPart(NamedTuple):

@@ -25,6 +25,7 @@ from edgefl.learning.lowering.channel_sets import NONE, beside, folded, is_empty
 from edgefl.learning.lowering.schedule import Index
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import (
+    Attention,
     Concat,
     Conv2d,
     ConvTranspose2d,
@@ -41,6 +42,7 @@ from edgefl.models.graph.operations import (
     Recurrent,
     Reduce,
     Reshape,
+    RMSNorm,
     SelfAttention,
     WithParameter,
 )
@@ -53,6 +55,8 @@ PRODUCTS = (Conv2d, ConvTranspose2d, Linear, Recurrent, SelfAttention)
 def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Return the output channels of a node with a trained parameter. The list is empty for every other node."""
     rows = joined_rows(node, blocks)
+    if isinstance(node.op, Attention):  # a bias belongs to positions
+        return rows if is_empty(rows) else None
     if isinstance(node.op, Recurrent | SelfAttention):  # the rows of all gates, or of queries, keys and values
         return folded(rows, node.op.hidden_size if isinstance(node.op, Recurrent) else node.op.features)
     return rows
@@ -149,13 +153,25 @@ def _permute(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     return below[0] if node.op.axes[0] == 0 else _product(graph, node, below)
 
 
+def _attention(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    """Return whole heads of keys and values, with all queries that share them."""
+    op = node.op
+    assert isinstance(op, Attention)
+    if below[0] is None:
+        return None
+    of_queries = below[0][below[0] < op.features] // op.shared
+    of_keys = (below[0][below[0] >= op.features] - op.features) // op.head_dim % op.kv_heads
+    heads = union(of_queries, of_keys, op.kv_heads)
+    return members(owners(heads, 1, op.kv_heads), op.shared)
+
+
 def _concat(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     return beside(below, [graph.shapes[name][0] for name in node.inputs])
 
 
 def _spread(node: Node, channels: Index) -> Index:
     """Return whole groups for a GroupNorm, all for a LayerNorm or a recurrent layer, and `channels` otherwise."""
-    if isinstance(node.op, LayerNorm | Recurrent):
+    if isinstance(node.op, LayerNorm | RMSNorm | Recurrent):
         return channels if is_empty(channels) else None
     if not isinstance(node.op, GroupNorm):
         return channels
@@ -167,6 +183,7 @@ _REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] =
     Conv2d: _conv,
     ConvTranspose2d: _product,
     SelfAttention: _product,
+    Attention: _attention,
     Linear: _product,
     Flatten: _reshape,
     Reshape: _reshape,

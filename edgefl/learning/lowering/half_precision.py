@@ -24,7 +24,7 @@ from edgefl.learning.lowering.arena import aligned
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import KernelCall, Tensor
 
-EXACT = frozenset({"mean", "inv_std", "ids"})  # arguments whose tensors stay float32
+EXACT = frozenset({"mean", "inv_std", "inv_rms", "lse", "ids"})  # arguments whose tensors stay float32
 _LOSSES = frozenset(row.name for row in FAMILIES["loss"])
 
 

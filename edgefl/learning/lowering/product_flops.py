@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -107,6 +108,16 @@ def _attention_backward(
     return 4 * _size(dy) * count(heads_needed, heads) // heads * _keys(dy.shape[2], causal)
 
 
+def _sdpa_forward(qkv: Tensor, *args: Any) -> int:
+    return 2 * _size(args[-2]) * _keys(qkv.shape[2], args[5])
+
+
+def _sdpa_backward(dy: Tensor, *args: Any) -> int:
+    """Count five products: the scores are computed again."""
+    kv_heads, needed = args[5], args[-1]
+    return 5 * _size(dy) * count(needed, kv_heads) // kv_heads * _keys(dy.shape[2], args[7])
+
+
 def _keys(positions: int, causal: bool) -> int:
     """Return the mean number of keys that a position attends to, rounded up."""
     return positions // 2 + 1 if causal else positions
@@ -143,6 +154,8 @@ PRODUCTS: dict[str, Callable[..., int]] = {
     "lstm_backward": lambda dy, gates, cells, weight, *rest: _recurrence(weight, gates),
     "attention_forward": _attention_forward,
     "attention_backward": _attention_backward,
+    "sdpa_forward": _sdpa_forward,
+    "sdpa_backward": _sdpa_backward,
     "sparse_conv2d_forward": _sparse_forward,
     "sparse_conv2d_grad_input": _sparse_grad_input,
     "sparse_conv2d_grad_weight": _sparse_grad_weight,
@@ -158,6 +171,8 @@ They take the arguments of a call in the order of the table of operations.
 ELEMENTWISE = (
     "batch",
     "norm",
+    "rms_norm",
+    "rotary",
     "pool",
     "elementwise",
     "activation",

@@ -26,6 +26,7 @@ from edgefl.models.graph.expression_gradient import gradient
 from edgefl.models.graph.operations import (
     VIEWS,
     AnyDropout,
+    Attention,
     Conv2d,
     Elementwise,
     Embedding,
@@ -35,6 +36,7 @@ from edgefl.models.graph.operations import (
     PReLU,
     Recurrent,
     Reduce,
+    RMSNorm,
     Shape,
     Sigmoid,
     Smooth,
@@ -72,7 +74,7 @@ class Scope(NamedTuple):
 
     def drops_at(self, node: Node) -> bool:
         """Return whether the result of a dropout differs from its input."""
-        return self.drops and isinstance(node.op, AnyDropout) and node.op.p > 0
+        return self.drops and node.op.drops
 
     def is_view(self, node: Node) -> bool:
         """Return whether a node's result is its input, with another shape or with its own."""
@@ -207,7 +209,7 @@ def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
         return node.inputs if node.inputs[0] in active.needs else ()
     if isinstance(node.op, MulParameter):
         return () if is_empty(own_rows(node, active.blocks)) else node.inputs
-    if isinstance(node.op, PReLU | Embedding):
+    if isinstance(node.op, PReLU | Embedding | Attention | RMSNorm):
         return node.inputs if node.name in active.needs else ()
     if isinstance(node.op, Elementwise):
         needed = [number for number, name in enumerate(node.inputs) if name in active.needs]

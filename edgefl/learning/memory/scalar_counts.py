@@ -16,6 +16,7 @@ from edgefl.learning.lowering.gradient_needs import PRODUCTS, gradient_needs
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import (
     VIEWS,
+    Attention,
     BatchNorm,
     Elementwise,
     GroupNorm,
@@ -29,6 +30,7 @@ from edgefl.models.graph.operations import (
     Rectifier,
     Recurrent,
     Reduce,
+    RMSNorm,
     SelfAttention,
     Shape,
     Smooth,
@@ -119,10 +121,12 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
             continue
         elif graph.keeps_statistics(node):
             bits["xhat"] += 32 * results if node.full_name("weight") in blocks else 0
-        elif isinstance(node.op, BatchNorm | GroupNorm | LayerNorm):
+        elif isinstance(node.op, BatchNorm | GroupNorm | LayerNorm | RMSNorm):
             bits["xhat"] += 32 * results
         elif isinstance(node.op, Smooth | PReLU | MulParameter):
             bits["curves"] += 32 * results
+        elif isinstance(node.op, Attention):
+            bits["curves"] += 32 * (node.op.rows + node.op.num_heads) * graph.shapes[node.name][-1]
         elif isinstance(node.op, Reduce):
             bits["curves"] += 32 * math.prod(graph.shapes[node.inputs[0]]) if node.op.kind in ("max", "min") else 0
         elif isinstance(node.op, Mul | Elementwise):

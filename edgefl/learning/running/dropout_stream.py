@@ -8,7 +8,6 @@ from edgefl.errors import TrainingError
 from edgefl.learning.batches import Keyed
 from edgefl.learning.learner import Array
 from edgefl.models.graph import Graph
-from edgefl.models.graph.operations import AnyDropout
 
 
 def begin(graph: Graph, state: Array, position: Keyed | None) -> None:
@@ -17,7 +16,7 @@ def begin(graph: Graph, state: Array, position: Keyed | None) -> None:
     Raises  TrainingError without a position where the graph drops values. With a constant key every call would drop the
             values that the call before it dropped
     """
-    dropping = [node.name for node in graph.nodes if isinstance(node.op, AnyDropout) and node.op.p > 0]
+    dropping = [node.name for node in graph.nodes if node.op.drops]
     if not dropping:
         return
     if position is None:

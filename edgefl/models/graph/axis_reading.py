@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgefl.models.graph.graph import INPUT, Graph
 from edgefl.models.graph.operations import (
     AdaptiveAvgPool1d,
+    Attention,
     Conv1d,
     Flatten,
     FlattenPlaces,
@@ -22,13 +23,14 @@ from edgefl.models.graph.operations import (
     Pool1d,
     Recurrent,
     Reshape,
+    Rotary,
     SelfAttention,
     Shape,
 )
 
 NCL, NLC = "NCL", "NLC"
 OTHER = {NCL: NLC, NLC: NCL}
-ALONG_STEPS = (Conv1d, Pool1d, AdaptiveAvgPool1d, GlobalAvgPool, Recurrent, SelfAttention)
+ALONG_STEPS = (Conv1d, Pool1d, AdaptiveAvgPool1d, GlobalAvgPool, Recurrent, SelfAttention, Attention, Rotary)
 """Operations that know which axis holds the steps."""
 REARRANGING = (Flatten, FlattenPlaces, Reshape)
 """Operations after which the axes of the input cannot be told."""

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.graph import INPUT, Graph, Node
-from edgefl.models.graph.operations import AnyDropout, BatchNorm
+from edgefl.models.graph.operations import BatchNorm
 
 
 @lru_cache(maxsize=64)
@@ -105,7 +105,7 @@ def _shared_across(graph: Graph, names: Collection[str]) -> str | None:
 
 
 def _drops(node: Node) -> bool:
-    return isinstance(node.op, AnyDropout) and node.op.p > 0
+    return node.op.drops
 
 
 def _listed(graph: Graph) -> str:

@@ -25,6 +25,7 @@ from edgefl.models.graph.narrower import IdArray, resized
 from edgefl.models.graph.node import Node
 from edgefl.models.graph.operations import (
     LARGEST_SETTING,
+    Attention,
     BatchNorm,
     Embedding,
     InputPart,
@@ -224,7 +225,8 @@ class Graph:
                 SelectionError if `neurons` belongs to another model.
         """
         blocks = neurons.blocks_of(self)
-        return replace(self, nodes=tuple(_smaller(node, blocks) for node in self.nodes))
+        nodes = tuple(_smaller(node, blocks) for node in self.nodes)
+        return replace(self, nodes=_with_fewer_heads(nodes, {INPUT: self.input_shape}))
 
 
 class _GraphAndParams(NamedTuple):
@@ -327,6 +329,19 @@ def _smaller(node: Node, blocks: Blocks) -> Node:
         return replace(node, op=resized(node.op, rows, cols))
     except GraphError as error:
         raise GraphError(f"node {node.name!r}: {error}") from None
+
+
+def _with_fewer_heads(nodes: tuple[Node, ...], shapes: dict[str, Shape]) -> tuple[Node, ...]:
+    """Return nodes whose attentions have the heads that are left of their inputs."""
+    if not any(isinstance(node.op, Attention) for node in nodes):
+        return nodes
+    found = []
+    for node in nodes:
+        inputs = [shapes[name] for name in node.inputs]
+        own = replace(node, op=node.op.of_rows(inputs[0][0])) if isinstance(node.op, Attention) else node
+        shapes[node.name] = own.op.output(*inputs)
+        found.append(own)
+    return tuple(found)
 
 
 def _is_extent(size: object) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from edgefl.errors import GraphError
 from edgefl.models.graph.cuts import after
 from edgefl.models.graph.graph import Graph
-from edgefl.models.graph.operations import AnyDropout, Linear
+from edgefl.models.graph.operations import Linear
 
 
 def head_of(graph: Graph) -> Graph:
@@ -46,7 +46,7 @@ def cut_before(graph: Graph, head: Collection[str]) -> str:
 def drops_after(graph: Graph, cut: str) -> str:
     """Return the name of the first dropout layer after a result, or ""."""
     rest = after(graph, cut).nodes
-    return next((node.name for node in rest if isinstance(node.op, AnyDropout) and node.op.p > 0), "")
+    return next((node.name for node in rest if node.op.drops), "")
 
 
 def with_classes(graph: Graph, classes: int) -> Graph:

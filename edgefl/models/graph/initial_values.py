@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgefl.models.graph.operations import (
+    Attention,
     BatchNorm,
     Embedding,
     GroupNorm,
@@ -16,6 +17,8 @@ from edgefl.models.graph.operations import (
     Operation,
     PReLU,
     Recurrent,
+    RMSNorm,
+    Rotary,
     SelfAttention,
     Shape,
     WithParameter,
@@ -26,8 +29,10 @@ if TYPE_CHECKING:
 
 
 def initial(op: Operation, name: str, shape: Shape, stream: Stream) -> np.ndarray:
-    if isinstance(op, BatchNorm | GroupNorm | LayerNorm):
+    if isinstance(op, BatchNorm | GroupNorm | LayerNorm | RMSNorm):
         return np.full(shape, name in ("weight", "running_var"), dtype=np.float32)
+    if isinstance(op, Attention | Rotary):  # no bias, and no rotation
+        return np.full(shape, name == "cos", dtype=np.float32)
     if isinstance(op, PReLU):
         return np.full(shape, 0.25, dtype=np.float32)
     if isinstance(op, WithParameter):

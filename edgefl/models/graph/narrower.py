@@ -20,6 +20,7 @@ from edgefl.models.graph.operations import (
     Operation,
     PReLU,
     Recurrent,
+    RMSNorm,
     SelfAttention,
     Shape,
     WithParameter,
@@ -47,7 +48,7 @@ def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operat
     if isinstance(op, Conv2d | Conv1d):
         _check_groups(op, rows, op.out_channels, op.groups)
         return replace(op, in_channels=_kept(cols, op.in_channels), out_channels=_kept(rows, op.out_channels))
-    if isinstance(op, BatchNorm):
+    if isinstance(op, BatchNorm | RMSNorm):
         return replace(op, num_features=_kept(rows, op.num_features))
     if isinstance(op, LayerNorm):
         size, *rest = op.normalized_shape

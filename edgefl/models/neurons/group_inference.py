@@ -6,7 +6,9 @@ The rules (docs/algorithms.md section 1.1):
 2. The group passes through operations that keep the shape, and through pooling. Flatten repeats a channel for its
    height * width features. FlattenPlaces repeats all channels at each position. A Linear layer at each position is a
    convolution of single cells.
-3. A recurrent layer owns a group of its hidden units, each with all its gates. Attention owns a group of its heads.
+3. A recurrent layer owns a group of its hidden units, each with all its gates. Self-attention owns a group of its
+   heads. The layers that make queries, keys and values of an Attention own a group of its heads of keys and values. If
+   other operations make them, the neurons before the Attention are always active.
 4. An Embedding owns a group of its features, along axis 1 of its weight. All of its rows are active.
 5. No group lies along the result where a Permute moves other things than channels to axis 0, or where an added or
    multiplied parameter has its channels on its third axis. The neurons of the input's group are then always active.
@@ -27,6 +29,7 @@ from collections.abc import Mapping
 from edgefl.models.graph import INPUT, Graph, Node
 from edgefl.models.graph.operations import (
     Add,
+    Attention,
     Concat,
     Conv2d,
     ConvTranspose2d,
@@ -40,12 +43,15 @@ from edgefl.models.graph.operations import (
     Recurrent,
     Reduce,
     Reshape,
+    RMSNorm,
+    Rotary,
     SelfAttention,
     Shape,
     WithParameter,
 )
 from edgefl.models.graph.planar import planar
 from edgefl.models.graph.shared_parameters import parameter_uses
+from edgefl.models.neurons.attention_heads import HeadRows, layers_of_heads
 from edgefl.models.neurons.axes import Axis, AxisSpec, JoinedAxis, concatenated, groups_of, parts_of, repeat, repeated
 from edgefl.models.neurons.parameter_axes import parameter_axes
 
@@ -69,8 +75,14 @@ def axes_and_groups(graph: Graph) -> tuple[dict[str, Axis | None], dict[str, int
 def _follow_axes(graph: Graph, groups: JoinedGroups) -> dict[str, Axis | None]:
     """Return the group along axis 0 of every result as it is known at its node. `groups` collects later joins."""
     axes: dict[str, Axis | None] = {INPUT: None}
+    heads = layers_of_heads(graph)
     for node in graph.nodes:
-        axes[node.name] = _result_axis(node, axes, graph.shapes, groups)
+        if node.name in heads:
+            axes[node.name] = _head_rows(heads[node.name], groups)
+        elif isinstance(node.op, Attention | RMSNorm | Rotary):
+            axes[node.name] = _axis_of_heads(node.op, axes[node.inputs[0]], graph.shapes[node.inputs[0]][0], groups)
+        else:
+            axes[node.name] = _result_axis(node, axes, graph.shapes, groups)
     for name in (graph.nodes[-1].name, *(each.result for each in graph.auxiliary)):
         groups.free(axes[name])
     return axes
@@ -141,6 +153,33 @@ def _of_expression(inputs: list[tuple[Axis | None, int]], groups: JoinedGroups) 
     return found
 
 
+def _head_rows(rows: HeadRows, groups: JoinedGroups) -> Axis | None:
+    """Return the axis of a layer that makes queries, keys or values of the heads of an Attention."""
+    own = groups.known(rows.group) or groups.add(rows.group, rows.heads)
+    parts = tuple((repeat(own, each), rows.heads * each) for each in rows.parts)
+    return parts[0][0] if len(parts) == 1 else JoinedAxis(parts)
+
+
+def _axis_of_heads(
+    op: Attention | RMSNorm | Rotary, source: Axis | None, channels: int, groups: JoinedGroups
+) -> Axis | None:
+    """Return the axis of a result whose channels are combined in runs, if no run has channels of several neurons."""
+    if isinstance(op, Attention):
+        parts = parts_of(source, channels)
+        repeats = tuple((part.repeat, size) for part, size in parts if part is not None)
+        wanted = tuple((each, op.kv_heads * each) for each in (op.shared, op.head_dim, op.head_dim))
+        if repeats == wanted and len(set(groups_of(source))) == 1:
+            return parts[0][0]
+    elif isinstance(op, RMSNorm) and op.num_features == channels:
+        return source
+    else:
+        size = op.num_features if isinstance(op, RMSNorm) else op.head_dim
+        if isinstance(source, AxisSpec) and source.repeat % size == 0:
+            return source
+    groups.free(source)
+    return None
+
+
 def _own_axis(node: Node, source: Axis | None, groups: JoinedGroups) -> Axis | None:
     """Return the axis of a layer that owns neurons, and None for a grouped transposed convolution."""
     op = node.op
@@ -187,6 +226,10 @@ class JoinedGroups:
         """Return the axis of a new group of `size` neurons, which is named after its layer."""
         self._size[name], self._parent[name] = size, name
         return AxisSpec(name)
+
+    def known(self, name: str) -> AxisSpec | None:
+        """Return the axis of a group that was added, or None."""
+        return AxisSpec(name) if name in self._size else None
 
     def free(self, axis: Axis | None) -> None:
         """Make the neurons of the groups along `axis` always active."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import (
+    Attention,
     Conv2d,
     ConvTranspose2d,
     Embedding,
@@ -13,6 +14,8 @@ from edgefl.models.graph.operations import (
     Operation,
     PReLU,
     Recurrent,
+    RMSNorm,
+    Rotary,
     SelfAttention,
     WithParameter,
 )
@@ -30,6 +33,10 @@ def parameter_axes(
         return None, own
     if isinstance(op, WithParameter) and op.channels_last and len(op.shape) > 1:
         return None, own
+    if isinstance(op, Attention | Rotary):
+        return None, None
+    if isinstance(op, RMSNorm) and isinstance(own, AxisSpec) and own.repeat > 1 and own.repeat % op.num_features == 0:
+        return None, None  # a weight that all heads share
     if isinstance(op, PReLU) and op.num_parameters == 1:
         return None, None
     if isinstance(op, Recurrent | SelfAttention):

@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 
 from edgefl.errors import GraphError, nearest
 from edgefl.models.graph import Graph
-from edgefl.models.graph.operations import BatchNorm, GroupNorm, LayerNorm, Linear
+from edgefl.models.graph.operations import BatchNorm, GroupNorm, LayerNorm, Linear, RMSNorm
 from edgefl.models.graph.parameter_slices import SlicedParameter
 from edgefl.models.neurons.model_blocks import blocks, parameters_from
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -159,7 +159,7 @@ def _matches(graph: Graph, pattern: str) -> frozenset[str]:
     if pattern == "norms":
         found = frozenset(_of_norms(graph))
         if not found:
-            raise GraphError("train=norms, but the model has no BatchNorm, GroupNorm or LayerNorm")
+            raise GraphError("train=norms, but the model has no BatchNorm, GroupNorm, LayerNorm or RMSNorm")
         return found
     if pattern.startswith("last:"):
         return _last(graph, int(pattern[5:]))
@@ -172,7 +172,7 @@ def _matches(graph: Graph, pattern: str) -> frozenset[str]:
 
 def _of_norms(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
-        if isinstance(node.op, BatchNorm | GroupNorm | LayerNorm):
+        if isinstance(node.op, BatchNorm | GroupNorm | LayerNorm | RMSNorm):
             yield from (node.full_name(name) for name in node.op.parameters())
 
 

@@ -80,7 +80,14 @@ from edgefl.models.graph.operations import (
     WithParameter,
     ZeroPad2d,
 )
-from edgefl.study.export import onnx_expressions, onnx_norms, onnx_pools, onnx_resampling, onnx_sequences
+from edgefl.study.export import (
+    onnx_expressions,
+    onnx_norms,
+    onnx_pools,
+    onnx_resampling,
+    onnx_sequences,
+    onnx_transformers,
+)
 from edgefl.study.export.onnx_file import INT64, OPSET, Writer
 
 __all__ = ["NODES", "OPSET", "to_onnx"]
@@ -284,5 +291,6 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Flip: onnx_resampling.flip,
     **dict.fromkeys((RNN, GRU, LSTM), onnx_sequences.recurrent),
     SelfAttention: onnx_sequences.attention,
+    **onnx_transformers.NODES,
     **dict.fromkeys((Dropout, Dropout1d, Dropout2d, StochasticDepth), _identity),
 }

@@ -67,6 +67,7 @@ from edgefl.models.graph.operations.resample import (
     ReplicationPad2d,
 )
 from edgefl.models.graph.operations.sequence import GRU, LSTM, RNN, Recurrent, SelfAttention
+from edgefl.models.graph.operations.transformer import Attention, RMSNorm, Rotary
 
 OPERATIONS: dict[str, type[Operation]] = {
     op.__name__: op
@@ -118,6 +119,9 @@ OPERATIONS: dict[str, type[Operation]] = {
         GRU,
         LSTM,
         SelfAttention,
+        Attention,
+        RMSNorm,
+        Rotary,
         Dropout,
         Dropout1d,
         Dropout2d,
@@ -148,6 +152,7 @@ __all__ = [
     "Add",
     "AddParameter",
     "AnyDropout",
+    "Attention",
     "AvgPool1d",
     "AvgPool2d",
     "BatchNorm",
@@ -189,6 +194,7 @@ __all__ = [
     "Permute",
     "Pool",
     "Pool1d",
+    "RMSNorm",
     "ReLU",
     "ReLU6",
     "Rectifier",
@@ -197,6 +203,7 @@ __all__ = [
     "ReflectionPad2d",
     "ReplicationPad2d",
     "Reshape",
+    "Rotary",
     "SelfAttention",
     "Shape",
     "SiLU",

@@ -17,7 +17,7 @@ LARGEST_SETTING = 2**31 - 1  # ids, extents and strides travel as int32
 LARGEST_FLOAT = 3.4028234663852886e38  # largest finite float32
 LENGTHS: dict[str, int | None] = {"Pair": 2, "Quad": 4, "Shape": None}  # number of integers, where None is any
 NUMERALS = {"Pair": "a pair", "Quad": "four", "Shape": "a tuple"}
-ZERO_ALLOWED = ("padding", "output_padding", "momentum", "axes", "start", "p", "ones")
+ZERO_ALLOWED = ("padding", "output_padding", "momentum", "axes", "start", "p", "ones", "window", "offset")
 
 
 class ParamInfo(NamedTuple):
@@ -53,6 +53,11 @@ class Operation:
     def title(self) -> str:
         """Return the name of the operation, as in the JSON form."""
         return type(self).__name__
+
+    @property
+    def drops(self) -> bool:
+        """Return whether training drops values at random."""
+        return False
 
     def output(self, *inputs: Shape) -> Shape:
         """Return the shape of the result for the shapes of the inputs. Raises GraphError if the shapes do not fit."""

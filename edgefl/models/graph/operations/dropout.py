@@ -21,6 +21,10 @@ class AnyDropout(Operation):
         if self.p >= 1:
             self.refuse(f"p={self.p}", "0 <= p < 1")
 
+    @property
+    def drops(self) -> bool:
+        return self.p > 0
+
 
 @dataclass(frozen=True)
 class Dropout(AnyDropout):
