@@ -3,8 +3,8 @@ never held whole.
 
 A chunk of examples goes through the layer, and the loss turns its logits into their gradient in place. The gradients of
 the weight and of the bias are added to a sum, and the gradient of the features is written. Then the next chunk
-overwrites the logits. The layer is a Linear layer at each place, which planes have as a convolution with windows of one cell. It may share its
-weight with other nodes, as a language model shares it with its Embedding.
+overwrites the logits. The layer is a Linear layer at each place, which planes have as a convolution with windows of one
+cell. It may share its weight with other nodes, as a language model shares it with its Embedding.
 """
 
 from __future__ import annotations
