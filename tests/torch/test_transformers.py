@@ -138,12 +138,9 @@ class Merged(nn.Module):
 
 
 def test_layers_of_merged_steps_are_taken() -> None:
-    dropout = 0.25
-    module = Merged(dropout)
-    model = from_torch(module, X)
-    found = [node.op.p for node in model.graph.nodes if isinstance(node.op, Attention)]
-    assert found == [dropout]
-    assert_as_in_float64(module.eval(), X)
+    model = from_torch(Merged(0.25), X)
+    assert [node.op.p for node in model.graph.nodes if isinstance(node.op, Attention)] == [0.25]
+    assert_as_in_float64(Merged(0.0), X)  # random numbers of torch and of edgefl differ
 
 
 REFUSED: dict[str, tuple[Tensor, str]] = {
