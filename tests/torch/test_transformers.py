@@ -10,7 +10,7 @@ from torch.nn import functional
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import Attention, RMSNorm, Rotary
 from edgefl.models.neurons.model_spec import ModelSpec
-from edgefl.torch import from_torch, to_torch
+from edgefl.torch import from_torch
 from edgefl.torch.aten_masks import mask_of
 
 from .against_float64 import assert_as_in_float64
@@ -111,16 +111,13 @@ def test_a_decoder_is_taken_with_each_mask(name: str) -> None:
 
 
 def test_a_neuron_is_a_head_of_keys_or_a_row_of_the_gate() -> None:
-    model = from_torch(Decoder(), X)
-    spec = ModelSpec.of(model.graph)
+    spec = ModelSpec.of(from_torch(Decoder(), X).graph)
     assert spec.groups == {"k": 2, "gate": 6}
     rows = {name: spec.params[f"{name}.weight"].rows for name in ("q", "k", "v", "gate", "up", "q_norm", "norm")}
     assert {name: axis and axis.repeat for name, axis in rows.items()} == {
         "q": 2 * SIZE, "k": SIZE, "v": SIZE, "gate": 1, "up": 1, "q_norm": None, "norm": None
     }  # fmt: skip
     assert spec.params["o.weight"].cols == rows["q"] and spec.params["down.weight"].cols == rows["gate"]
-    again = from_torch(to_torch(model), X)
-    assert ModelSpec.of(again.graph).groups == spec.groups
 
 
 class Merged(nn.Module):
@@ -141,12 +138,9 @@ class Merged(nn.Module):
 
 
 def test_layers_of_merged_steps_are_taken() -> None:
-    dropout = 0.25
-    module = Merged(dropout)
-    model = from_torch(module, X)
-    found = [node.op.p for node in model.graph.nodes if isinstance(node.op, Attention)]
-    assert found == [dropout]
-    assert_as_in_float64(module.eval(), X)
+    model = from_torch(Merged(0.25), X)
+    assert [node.op.p for node in model.graph.nodes if isinstance(node.op, Attention)] == [0.25]
+    assert_as_in_float64(Merged(0.0), X)  # random numbers of torch and of edgefl differ
 
 
 REFUSED: dict[str, tuple[Tensor, str]] = {
