@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 LARGEST = 3.4028234663852886e38  # largest number of float32
 
@@ -33,7 +33,8 @@ def check_sgd(per_round: int, epochs: int, batch: int, lr: float) -> None:
 
 def check_choices(method: object) -> None:
     """Raise ValueError for a field declared as a Literal whose value is not among its choices."""
-    for name, choices in _choices(type(method)).items():
+    kind: Any = type(method)
+    for name, choices in _choices(kind).items():
         check(getattr(method, name) in choices, name, getattr(method, name), " or ".join(choices))
 
 
