@@ -16,8 +16,6 @@ struct PlaceTile {
 
 static inline vf some(const float* p, int lanes) { return lanes == W ? load(p) : load_n(p, lanes); }
 
-static inline void put(float* p, vf v, int lanes) { lanes == W ? store(p, v) : store_n(p, v, lanes); }
-
 template <class Body>
 static inline void each_vector(int64_t places, const Body& body) {
     for (int64_t v = 0; v < places; v += W) body(v, int(least(W, places - v)));
