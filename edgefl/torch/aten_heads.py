@@ -218,8 +218,8 @@ def joined(lift: Lifting, parts: tuple[Heads, Heads, Heads], size: int) -> Any:
     source, starts = parts[0].source, [0]
     for part in parts:
         starts.append(starts[-1] + part.own * size)
-    is_of_one = source is not None and all(part.source is source for part in parts)
-    if is_of_one and [part.start for part in parts] == starts[:3] and lift.extents(source)[2] == starts[3]:
+    is_one = source is not None and all(part.source is source for part in parts)
+    if is_one and [part.start for part in parts] == starts[:3] and lift.extents(source)[2] == starts[3]:  # type: ignore[arg-type]
         return channels(lift, parts[0])
     found = []
     for part in parts:
