@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     Mutant(
         "dropout-word",
-        f"{K}dropout.inl.h",
+        "csrc/micro/kept.inl.h",
         "store(factors + TILE_BLOCKS + i, keep_from(scale, words.c1, threshold));",
         "store(factors + TILE_BLOCKS + i, keep_from(scale, words.c0, threshold));",
         "a quarter of the values goes by the words of another",
@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "dropout-cut",
-        f"{K}dropout.inl.h",
+        "csrc/micro/kept.inl.h",
         "least(last, start + TILE_VALUES)",
         "start + TILE_VALUES",
         "values behind the channels that are asked for are written",

@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "onnx-averages-padding",
-        "edgefl/study/export/onnx_nodes.py",
+        "edgefl/study/export/onnx_pools.py",
         "pads=pads, count_include_pad=int(counts))",
         "pads=pads, count_include_pad=1)",
         "the mean of a window counts padding always",
@@ -78,7 +78,7 @@ MUTANTS = (
     ),
     Mutant(
         "onnx-epsilon",
-        "edgefl/study/export/onnx_nodes.py",
+        "edgefl/study/export/onnx_norms.py",
         "ones, zeros, epsilon=op.eps)",
         "ones, zeros)",
         "a GroupNorm has ONNX's own epsilon",

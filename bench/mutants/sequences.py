@@ -30,8 +30,8 @@ MUTANTS = (
     Mutant(
         "signal-of-all-units",
         f"{L}gradient_needs.py",
-        "isinstance(node.op, LayerNorm | Recurrent)",
-        "isinstance(node.op, LayerNorm)",
+        "isinstance(node.op, LayerNorm | RMSNorm | Recurrent)",
+        "isinstance(node.op, LayerNorm | RMSNorm)",
         "no signal passes through frozen hidden units",
         GRADIENTS,
     ),

@@ -91,7 +91,7 @@ MUTANTS = (
     Mutant(
         "torch-dropout-number",
         f"{N}dropout.py",
-        "names.index(name) if name in names else number",
+        "names.index(node) if node in names else number",
         "number",
         "a layer drops what another would",
         LEARNER,

@@ -41,6 +41,10 @@ from edgefl.models.neurons.model_spec import ModelSpec, result_axes
 from edgefl.models.neurons.neuron_set import NeuronSet
 
 
+CURVES = (Smooth, PReLU, MulParameter, Attention, Reduce, Mul, Elementwise)
+"""Operations whose backward pass reads values again, which `saved_bits` counts as curves."""
+
+
 def scalars(params: Iterable[ParamInfo], stats: bool = False) -> int:
     """Return the number of scalars that are held, trained or frozen. `stats` adds the running statistics that move."""
     return sum(math.prod(param.shape) for param in params if stats or param.kind != "stat")
@@ -123,20 +127,26 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
             bits["xhat"] += 32 * results if node.full_name("weight") in blocks else 0
         elif isinstance(node.op, BatchNorm | GroupNorm | LayerNorm | RMSNorm):
             bits["xhat"] += 32 * results
-        elif isinstance(node.op, Smooth | PReLU | MulParameter):
-            bits["curves"] += 32 * results
-        elif isinstance(node.op, Attention):
-            bits["curves"] += 32 * (node.op.rows + node.op.num_heads) * graph.shapes[node.name][-1]
-        elif isinstance(node.op, Reduce):
-            bits["curves"] += 32 * math.prod(graph.shapes[node.inputs[0]]) if node.op.kind in ("max", "min") else 0
-        elif isinstance(node.op, Mul | Elementwise):
-            bits["curves"] += 32 * sum(math.prod(graph.shapes[name]) for name in node.inputs)
+        elif isinstance(node.op, CURVES):
+            bits["curves"] += 32 * _of_curves(node, graph)
         elif isinstance(node.op, Rectifier):
             bits["signs"] += results
         elif isinstance(node.op, MaxPool2d):
             bits["winners"] += results * (math.prod(node.op.kernel_size) - 1).bit_length()
     bits["inputs"] = 32 * sum(inputs.values())
     return bits
+
+
+def _of_curves(node: Node, graph: Graph) -> int:
+    """Return the scalars that the backward pass of a function of single values or of Attention reads again."""
+    shapes = graph.shapes
+    if isinstance(node.op, Attention):
+        return (node.op.rows + node.op.num_heads) * shapes[node.name][-1]
+    if isinstance(node.op, Reduce):
+        return math.prod(shapes[node.inputs[0]]) if node.op.kind in ("max", "min") else 0
+    if isinstance(node.op, Mul | Elementwise):
+        return sum(math.prod(shapes[name]) for name in node.inputs)
+    return math.prod(shapes[node.name])
 
 
 def _of_sequences(op: Operation, result: Shape) -> int:
