@@ -40,7 +40,6 @@ from edgefl.models.neurons import density as density_of
 from edgefl.models.neurons.model_spec import ModelSpec, result_axes
 from edgefl.models.neurons.neuron_set import NeuronSet
 
-
 CURVES = (Smooth, PReLU, MulParameter, Attention, Reduce, Mul, Elementwise)
 """Operations whose backward pass reads values again, which `saved_bits` counts as curves."""
 
