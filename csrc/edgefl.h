@@ -95,8 +95,8 @@ typedef struct {
     efl_int64 planes, height, width, scale_h, scale_w;
 } efl_scaling;
 
-/* Planes [planes, height, width] sampled anew as [planes, out_height, out_width]. Modes 2 to 4 put them with their corner
- * at (top, left). No extent is 0 or above 2^30. */
+/* Planes [planes, height, width] sampled anew as [planes, out_height, out_width]. Modes 2 to 4 put them with their
+ * corner at (top, left). No extent is 0 or above 2^30. */
 typedef struct {
     efl_int64 planes, height, width, out_height, out_width, top, left;
     efl_int32 mode;
@@ -115,9 +115,9 @@ typedef struct {
 } efl_attention;
 
 /* Sequences [batch, channels, places] whose channels are the channels of `heads` heads of queries one after another.
- * heads / kv_heads of them share keys and values, and heads / masks of them share a bias. causal unless 0; window unless
- * 0: a position takes nothing of positions `window` or more before it. The share of key j for query i of head h is kept
- * if word (h places + j) places + i of the stream of efl_dropout is `threshold` or more, and then multiplied by
+ * heads / kv_heads of them share keys and values, and heads / masks of them share a bias. causal unless 0; window
+ * unless 0: a position takes nothing of positions `window` or more before it. The share of key j for query i of head h
+ * is kept if word (h places + j) places + i of the stream of efl_dropout is `threshold` or more, and then multiplied by
  * keep_scale. */
 typedef struct {
     efl_int64 batch, channels, places, heads, kv_heads, masks, window;

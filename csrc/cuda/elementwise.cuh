@@ -97,7 +97,8 @@ EFL_KERNEL(fill_zero, 256) {
     for (Size i = thread_of_grid(); i < rest; i += threads_of_grid()) a.x[16 * fours + i] = 0;
 }
 
-// ---- expressions -----------------------------------------------------------------------------------------------------
+// ---- expressions
+// -----------------------------------------------------------------------------------------------------
 
 // NaN stays, as it does in none of fmaxf, fminf and comparisons.
 EFL_DEVICE float better_of(float p, float q, bool is_q_better) { return p != p ? p : q != q || is_q_better ? q : p; }
@@ -132,8 +133,9 @@ EFL_KERNEL(evaluate, 256) {
         for (int k = 0; k < 5; ++k) value[k] = inputs[k] ? inputs[k][i] : 0;
         for (int k = 0; k < int(a.steps); ++k) {
             const int* const step = a.program + 4 * k;
-            value[5 + k] = step[0] == 0 ? float(a.constants[step[1]])
-                                        : step_of(step[0], value[step[1] & 63], value[step[2] & 63], value[step[3] & 63]);
+            value[5 + k] = step[0] == 0
+                               ? float(a.constants[step[1]])
+                               : step_of(step[0], value[step[1] & 63], value[step[2] & 63], value[step[3] & 63]);
         }
         a.y[i] = value[4 + int(a.steps)];
     });
@@ -141,7 +143,8 @@ EFL_KERNEL(evaluate, 256) {
 
 EFL_KERNEL(expand, 256) {
     const unsigned length = unsigned(a.channels), copies = unsigned(a.count / (a.batch * a.channels));
-    each_position(a.count, [&](int i) { a.y[i] = a.x[unsigned(i) / (length * copies) * length + unsigned(i) % length]; });
+    each_position(a.count,
+                  [&](int i) { a.y[i] = a.x[unsigned(i) / (length * copies) * length + unsigned(i) % length]; });
 }
 
 EFL_KERNEL(reduce, 256) {

@@ -1,5 +1,5 @@
-// What an RNN, a GRU and an LSTM do at a unit of an example in a step, either way; products with states are made elsewhere.
-// A cell carries a value of its own from step to step: the unit's state, or what an LSTM calls its cell.
+// What an RNN, a GRU and an LSTM do at a unit of an example in a step, either way; products with states are made
+// elsewhere. A cell carries a value of its own from step to step: the unit's state, or what an LSTM calls its cell.
 #pragma once
 #include "activation.cuh"
 

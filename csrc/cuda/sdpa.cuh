@@ -55,7 +55,8 @@ EFL_DEVICE float score(const Heads& h, const float* qkv, const float* bias, int 
 // By what the share of a key is multiplied.
 EFL_DEVICE float kept(const Heads& h, const Size* state, int image, int head, int query, int key) {
     if (!state) return 1;
-    const unsigned places = unsigned(h.places), e = (unsigned(head) * places + unsigned(key)) * places + unsigned(query);
+    const unsigned places = unsigned(h.places),
+                   e = (unsigned(head) * places + unsigned(key)) * places + unsigned(query);
     const Words words = words_of(state, int(h.node), image, e / TILE_VALUES * TILE_BLOCKS + e % TILE_BLOCKS);
     const unsigned k = e % TILE_VALUES / TILE_BLOCKS;
     const unsigned word = k == 0 ? words.word[0] : k == 1 ? words.word[1] : k == 2 ? words.word[2] : words.word[3];
@@ -96,7 +97,8 @@ EFL_KERNEL(sdpa_queries, 256) {
     const Heads& h = a.h;
     const int places = int(h.places), size = int(h.size), group = int(h.heads) / int(h.kv_heads);
     each_position(a.count, [&](int i) {
-        const int needed = i / places % (int(a.needed.count) * group), image = i / places / (int(a.needed.count) * group);
+        const int needed = i / places % (int(a.needed.count) * group),
+                  image = i / places / (int(a.needed.count) * group);
         const int head = id_at(a.needed, needed / group) * group + needed % group, query = i % places;
         const int begin = first_key(h, query), end = end_of_keys(h, query), at = (image * int(h.heads) + head) * places;
         float total = 0;
@@ -133,8 +135,8 @@ EFL_KERNEL(sdpa_keys, 256) {
                 const int at = (image * int(h.heads) + head) * places + query;
                 const float share = expf(score(h, a.qkv, a.bias, image, head, query, key) - a.lse[at]);
                 const float part = share * kept(h, a.state, image, head, query, key);
-                const float sent = float(h.scale) * share *
-                                   (slope(h, a.qkv, a.dy, a.state, image, head, query, key) - a.totals[at]);
+                const float sent =
+                    float(h.scale) * share * (slope(h, a.qkv, a.dy, a.state, image, head, query, key) - a.totals[at]);
                 for (int c = 0; c < size; ++c) {
                     dk[c * places] = fmaf(sent, queries[c * places + query], dk[c * places]);
                     dv[c * places] = fmaf(part, dy[c * places + query], dv[c * places]);

@@ -1,5 +1,5 @@
-// Losses of outputs against as many targets: binary cross-entropy, squared and absolute error, Huber's. Not those of a label for a
-// row (loss.cuh). Contracts: edgefl/kernels/table.py.
+// Losses of outputs against as many targets: binary cross-entropy, squared and absolute error, Huber's. Not those of a
+// label for a row (loss.cuh). Contracts: edgefl/kernels/table.py.
 #pragma once
 #include "loss.cuh"
 #include "places.cuh"

@@ -3,8 +3,26 @@
 
 constexpr int expression_block = 128, expression_inputs = 5, expression_values = 64;
 
-enum Step { CONSTANT, SUM, DIFFERENCE, PRODUCT, QUOTIENT, LARGER, SMALLER, POWER, LESS, LESS_EQUAL, EQUAL, CHOICE, EXP,
-            LOG, SQRT, SIN, COS, MAGNITUDE };
+enum Step {
+    CONSTANT,
+    SUM,
+    DIFFERENCE,
+    PRODUCT,
+    QUOTIENT,
+    LARGER,
+    SMALLER,
+    POWER,
+    LESS,
+    LESS_EQUAL,
+    EQUAL,
+    CHOICE,
+    EXP,
+    LOG,
+    SQRT,
+    SIN,
+    COS,
+    MAGNITUDE
+};
 
 // e^v of any v. Beyond 88.73 it overflows to infinity by the last factor, which is 2 there.
 static inline vf exp_of(vf v) {
@@ -135,7 +153,8 @@ static efl_status expand_f32(const float* x, efl_int64 rows, efl_int64 copies, e
     return EFL_OK;
 }
 
-// Of a row of single values, W partial sums in float64 would cost more than they are worth: sums go by value in float64.
+// Of a row of single values, W partial sums in float64 would cost more than they are worth: sums go by value in
+// float64.
 static inline double row_sum(const float* x, int64_t n) {
     double total = 0, ignored = 0;
     plane_sums(x, x, n, &total, &ignored);
@@ -166,12 +185,10 @@ static efl_status reduce_f32(const float* x, efl_int64 rows, efl_int64 values, e
         for (int64_t i = first; i < last; ++i) {
             const float* const from = x + i * values * length;
             float* const to = y + i * length;
-            if (kind == 0)
-                sum_rows(from, values, length, scale, to);
+            if (kind == 0) sum_rows(from, values, length, scale, to);
             else if (kind == 1)
                 reduce_rows(from, values, length, to, [](float v, float best) { return v > best || v != v; });
-            else
-                reduce_rows(from, values, length, to, [](float v, float best) { return v < best || v != v; });
+            else reduce_rows(from, values, length, to, [](float v, float best) { return v < best || v != v; });
         }
     });
     return EFL_OK;

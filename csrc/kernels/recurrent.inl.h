@@ -1,5 +1,5 @@
-// RNN, GRU and LSTM over all steps of sequences. Examples are independent: a few of them go through all the steps at once,
-// their states in a first cache and the weight in a second one, so threads meet at the end only.
+// RNN, GRU and LSTM over all steps of sequences. Examples are independent: a few of them go through all the steps at
+// once, their states in a first cache and the weight in a second one, so threads meet at the end only.
 
 static efl_status to_steps_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 steps, float* y) {
     split(batch, channels * steps, [=](int64_t first, int64_t last) {

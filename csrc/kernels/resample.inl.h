@@ -1,5 +1,5 @@
-// Planes sampled anew: bilinear interpolation, cells around a plane that continue it, columns in reverse. Along each axis
-// a cell of the result is a sum of a few cells by their weights, and a gradient is the same with the axes turned.
+// Planes sampled anew: bilinear interpolation, cells around a plane that continue it, columns in reverse. Along each
+// axis a cell of the result is a sum of a few cells by their weights, and a gradient is the same with the axes turned.
 
 // Which cell an axis gives, and which other one with what share: cell + share (other - cell).
 struct Sampled {
@@ -33,13 +33,13 @@ private:
     }
 };
 
-// A sum for each of `count` results: of the cells cells[k] by weights[k], k from starts[i] to starts[i + 1]. The results
-// [plain_first, plain_last) are single cells of weight 1, side by side.
+// A sum for each of `count` results: of the cells cells[k] by weights[k], k from starts[i] to starts[i + 1]. The
+// results [plain_first, plain_last) are single cells of weight 1, side by side.
 struct Sums {
     int64_t count, plain_first, plain_last;
     int64_t *starts, *cells;
     float* weights;
-    int64_t each;   // cells of every sum, or 0 where sums differ
+    int64_t each;      // cells of every sum, or 0 where sums differ
     bool is_moved;     // single cells of weight 1
     bool is_reversed;  // all of them, from the last one to the first
 

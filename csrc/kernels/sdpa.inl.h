@@ -1,9 +1,9 @@
 // Attention whose heads may share keys and values, with a bias, a window, and dropout of the shares. Contracts:
 // edgefl/kernels/table.py.
 //
-// A block of queries is taken at a time, with all the keys that it meets: scores lie as [keys][queries of the block], as
-// in attention.inl.h. Nothing of them is kept for the backward pass but the logarithm of each query's sum, from which
-// the shares come again. Its gradients of keys and values are summed block after block, as [keys][channels].
+// A block of queries is taken at a time, with all the keys that it meets: scores lie as [keys][queries of the block],
+// as in attention.inl.h. Nothing of them is kept for the backward pass but the logarithm of each query's sum, from
+// which the shares come again. Its gradients of keys and values are summed block after block, as [keys][channels].
 
 constexpr int64_t QUERIES = 64;  // of a block
 
@@ -111,8 +111,8 @@ struct SdpaBlock {
 
     // sums[j] += sum over the queries of by[j][i] x[i], with x and sums in rows of `wide` channels.
     void over_queries(const float* by, const float* x, float* sums) const {
-        small_product(
-            Sdpa::tiles(by, a.room, true, x, a.wide, count, sums + from * a.wide, a.wide, true), to - from, a.size);
+        small_product(Sdpa::tiles(by, a.room, true, x, a.wide, count, sums + from * a.wide, a.wide, true), to - from,
+                      a.size);
     }
 
     // Scores of what does not count become -inf, and the bias is added.
@@ -205,27 +205,26 @@ static efl_status sdpa_forward_f32(const efl_sdpa* shape, const float* qkv, cons
                                    float* y, float* lse) {
     const Sdpa a(*shape);
     const efl_dropout dropout = a.dropout();
-    const bool placed = with_scratch(
-        shape->batch * shape->heads, shape->batch * a.macs(2), (a.size + a.places()) * a.room,
-        [&](int64_t task, float* memory) {
-            const int64_t image = task / shape->heads, head = task % shape->heads;
-            float *const query = memory, *const scores = query + a.size * a.room;
-            const float* const keys = qkv + a.shared_at(image, 1, head / a.group);
-            const float* const values = qkv + a.shared_at(image, 2, head / a.group);
-            const efl_int64 no_state[3] = {0, 0, 0};
-            Kept kept(&dropout, state ? state : no_state, image);
-            for (int64_t first = 0; first < a.places(); first += QUERIES) {
-                const SdpaBlock block(a, image, head, first);
-                block.widen(qkv + a.query_at(image, head), shape->scale, query);
-                block.pairs(keys, query, scores);
-                for (int64_t i = 0; i < block.count; i += W) {
-                    block.mask(i, bias ? bias + a.bias_at(head) : nullptr, scores);
-                    block.soften(i, scores, lse ? lse + a.lse_at(image, head) : nullptr);
-                }
-                if (state) block.drop(kept, scores, scores);
-                block.over_keys(values, scores, y + a.result_at(image, head));
-            }
-        });
+    const bool placed = with_scratch(shape->batch * shape->heads, shape->batch * a.macs(2),
+                                     (a.size + a.places()) * a.room, [&](int64_t task, float* memory) {
+                                         const int64_t image = task / shape->heads, head = task % shape->heads;
+                                         float *const query = memory, *const scores = query + a.size * a.room;
+                                         const float* const keys = qkv + a.shared_at(image, 1, head / a.group);
+                                         const float* const values = qkv + a.shared_at(image, 2, head / a.group);
+                                         const efl_int64 no_state[3] = {0, 0, 0};
+                                         Kept kept(&dropout, state ? state : no_state, image);
+                                         for (int64_t first = 0; first < a.places(); first += QUERIES) {
+                                             const SdpaBlock block(a, image, head, first);
+                                             block.widen(qkv + a.query_at(image, head), shape->scale, query);
+                                             block.pairs(keys, query, scores);
+                                             for (int64_t i = 0; i < block.count; i += W) {
+                                                 block.mask(i, bias ? bias + a.bias_at(head) : nullptr, scores);
+                                                 block.soften(i, scores, lse ? lse + a.lse_at(image, head) : nullptr);
+                                             }
+                                             if (state) block.drop(kept, scores, scores);
+                                             block.over_keys(values, scores, y + a.result_at(image, head));
+                                         }
+                                     });
     return placed ? EFL_OK : EFL_NO_MEMORY;
 }
 
@@ -256,7 +255,8 @@ struct SdpaBackward {
                      *const shares = turned + 2 * a.wide * a.room, *const slopes = shares + a.places() * a.room,
                      *const left = state ? slopes + a.places() * a.room : shares;
         const float *const queries = qkv + a.query_at(image, head), *const sent = dy + a.result_at(image, head);
-        const float *const keys = qkv + a.shared_at(image, 1, kv_head), *const values = qkv + a.shared_at(image, 2, kv_head);
+        const float *const keys = qkv + a.shared_at(image, 1, kv_head), *const values =
+                                                                            qkv + a.shared_at(image, 2, kv_head);
         const efl_int64 no_state[3] = {0, 0, 0};
         Kept kept(&dropout, state ? state : no_state, image);
         for (int64_t first = 0; first < a.places(); first += QUERIES) {
