@@ -17,10 +17,12 @@ from edgefl.models.graph.operations import (
     MaxPool2d,
     Operation,
     Upsample,
+    ZeroPad2d,
 )
 from edgefl.models.onnx.axis_atoms import OnnxResult, laid, standard
 from edgefl.models.onnx.onnx_call import OnnxCall
 from edgefl.models.onnx.operators_of_products import channels_first, paddings, zeros_around
+from edgefl.models.onnx.operators_of_resampling import BORDERS, cells_around, interpolate
 
 LONGEST_RESIZED = 1 << 14  # cells along an axis
 ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -174,7 +176,8 @@ def mean_over(call: OnnxCall, value: OnnxResult, axes: list[int], keeps: bool, i
 
 def pad(call: OnnxCall) -> OnnxResult:
     value = call.value()
-    call.expect("mode", call.attribute("mode", "constant"), "constant")
+    mode = call.attribute("mode", "constant")
+    call.expect("mode", mode, "constant", *BORDERS)
     call.expect("value", call.number("value", 2, 0.0), 0.0)
     pads = call.integers("pads", 1) or call.integers("paddings") or []
     axes = call.integers("axes", 3) or list(range(value.rank))
@@ -185,9 +188,9 @@ def pad(call: OnnxCall) -> OnnxResult:
         return value
     wanted = [at for at, pair in around.items() if any(pair)]
     if min(min(pair) for pair in around.values()) < 0 or value.rank not in (3, 4) or min(wanted) < 2:
-        raise GraphError(f"pads={pads} of {value}; expected zeros around planes or sequences")
+        raise GraphError(f"pads={pads} of {value}; expected cells around planes or sequences")
     pairs = [around.get(at, (0, 0)) for at in range(2, value.rank)]
-    name = zeros_around(call, channels_first(call, value, as_planes=True), pairs)
+    name = cells_around(call, channels_first(call, value, as_planes=True), pairs, BORDERS.get(mode, ZeroPad2d))
     shape = call.assembly.shape(name)
     return laid(
         name, shape, [(1, shape[0]), *zip(range(2, value.rank), shape[4 - value.rank + 1 :])], value.rank, value.batch
@@ -195,11 +198,13 @@ def pad(call: OnnxCall) -> OnnxResult:
 
 
 def resize(call: OnnxCall) -> OnnxResult:
-    """Read a Resize or Upsample that repeats each cell."""
+    """Read a Resize or Upsample that repeats each cell or interpolates linearly."""
     value = call.value()
-    call.expect("mode", call.attribute("mode", "nearest"), "nearest")
     if value.rank not in (3, 4):
         raise GraphError(f"input {value}; expected planes or sequences")
+    if call.attribute("mode", "nearest") == "linear":
+        return interpolate(call, value)
+    call.expect("mode", call.attribute("mode", "nearest"), "nearest", "linear")
     factors = _factors(call, value)
     if factors[:2] != [1, 1] or not all(_is_repeated(call, size, times) for size, times in zip(value.extents, factors)):
         raise GraphError(f"factors {factors}; expected each cell of a plane repeated")

@@ -44,22 +44,21 @@ def shares(size: int, result: int, align_corners: bool) -> np.ndarray:
 
 
 def border_pad(op: BorderPad, inputs: list[str], to: Writer) -> str:
-    """Write a selection of the cells along each padded axis."""
+    """Write a Pad, or a selection of the cells along each padded axis: opset 17 has no circular Pad."""
     *rows, width = to.input_shape[1:]
     left, right, top, bottom = op.padding
+    if not isinstance(op, CircularPad2d):
+        mode = "reflect" if isinstance(op, ReflectionPad2d) else "edge"
+        before, after = ([top, left], [bottom, right]) if rows else ([left], [right])
+        return to.node("Pad", *inputs, to.constant("pads", [0, 0, *before, 0, 0, *after]), mode=mode)
     name = inputs[0]
     if rows and (top or bottom):
-        name = to.node("Gather", name, to.constant("rows", _cells(op, rows[0], top, bottom)), axis=2)
-    return to.node("Gather", name, to.constant("columns", _cells(op, width, left, right)), axis=len(to.input_shape))
+        name = to.node("Gather", name, to.constant("rows", _around(rows[0], top, bottom)), axis=2)
+    return to.node("Gather", name, to.constant("columns", _around(width, left, right)), axis=len(to.input_shape))
 
 
-def _cells(op: BorderPad, size: int, before: int, after: int) -> list[int]:
-    places = range(-before, size + after)
-    if isinstance(op, ReflectionPad2d):
-        return [size - 1 - abs(size - 1 - abs(place)) for place in places]
-    if isinstance(op, CircularPad2d):
-        return [place % size for place in places]
-    return [min(max(place, 0), size - 1) for place in places]
+def _around(size: int, before: int, after: int) -> list[int]:
+    return [place % size for place in range(-before, size + after)]
 
 
 def flip(op: Flip, inputs: list[str], to: Writer) -> str:

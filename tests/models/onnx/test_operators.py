@@ -177,6 +177,21 @@ CASES = {
         "Upsample",
         {"s": np.array([1.0, 1.0, 2.0, 3.0])},
     ),
+    "resize linearly": Case(
+        one("Resize", "- s", mode="linear"), IMAGE, "Interpolate", {"s": np.array([1.0, 1.0, 3.0, 2.0])}
+    ),
+    "resize by scales, with corners": Case(
+        one("Resize", "- s", mode="linear", coordinate_transformation_mode="align_corners"),
+        IMAGE,
+        "Interpolate",
+        {"s": np.array([1.0, 1.0, 2.0, 3.0], np.float32)},
+    ),
+    "pad by reflection": Case(
+        one("Pad", "p", mode="reflect"), IMAGE, "ReflectionPad2d", {"p": np.array([0, 0, 1, 0, 0, 0, 2, 3])}
+    ),
+    "pad by the edge": Case(
+        one("Pad", "p", mode="edge"), IMAGE, "ReplicationPad2d", {"p": np.array([0, 0, 1, 0, 0, 0, 2, 3])}
+    ),
     "resize by half pixels": Case(one("Resize", "- s"), IMAGE, "Upsample", {"s": np.array([1.0, 1.0, 2.0, 3.0])}),
     "flatten": Case(one("Flatten"), IMAGE, "Flatten"),
     "reshape": Case(one("Reshape", "s"), IMAGE, "Reshape", {"s": np.array([0, 2, -1, 9])}),

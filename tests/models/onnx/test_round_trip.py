@@ -9,7 +9,21 @@ from collections.abc import Iterable
 import numpy as np
 
 from edgefl.models.graph import INPUT, Graph, Model, Node, architectures
-from edgefl.models.graph.operations import LSTM, AvgPool2d, Dropout, Flatten, GroupNorm, Linear, Slice
+from edgefl.models.graph.operations import (
+    LSTM,
+    AvgPool2d,
+    BatchNorm,
+    CircularPad2d,
+    Dropout,
+    Elementwise,
+    Flatten,
+    Flip,
+    GroupNorm,
+    Interpolate,
+    Linear,
+    Reduce,
+    Slice,
+)
 from edgefl.study.export.onnx_nodes import to_onnx
 from tests.models.onnx.onnx_models import by_edgefl, by_onnxruntime, distance, read
 from tests.study.export.test_onnx_nodes import drawn, graphs, trial
@@ -27,8 +41,18 @@ def is_small(graph: Graph) -> bool:
     return sum(math.prod(info.shape) for info in graph.parameters().values()) < SMALL
 
 
+def is_only_written(graph: Graph) -> bool:
+    """Return whether an operation is written in operators that are not read, such as a selection of cells."""
+    return any(
+        isinstance(op, CircularPad2d | Elementwise | Flip | Interpolate | Reduce)
+        or (isinstance(op, BatchNorm) and not op.track_running_stats)
+        for op in (node.op for node in graph.nodes)
+    )
+
+
 def test_every_operation_and_small_model_that_is_written_is_read_again() -> None:
-    check_round_trip((name, graph) for name, graph in graphs() if is_small(graph))
+    small = [(name, graph) for name, graph in graphs() if is_small(graph)]
+    check_round_trip(each for each in small if not is_only_written(each[1]))
 
 
 def test_every_larger_model_that_is_written_is_read_again() -> None:

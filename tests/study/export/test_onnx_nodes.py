@@ -125,7 +125,7 @@ CASES: list[tuple[Operation, Shape]] = [
     (BatchNorm1d(6), SEQUENCE),
     (BatchNorm1d(13), (13,)),
     (BatchNorm2d(6, track_running_stats=False), PLANES),
-    (BatchNorm1d(13, track_running_stats=False), (13,)),
+    (BatchNorm1d(6, track_running_stats=False), SEQUENCE),
     (GroupNorm(6, 6), SEQUENCE),
     (LayerNorm((6, 9, 11)), PLANES),
     (LayerNorm((13,), 0.25), (13,)),
