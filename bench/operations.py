@@ -31,7 +31,7 @@ from edgefl.torch import to_torch
 
 BATCH, SEED, CLASSES = 16, 1, 2
 BELOW, TWO, GATED = ("below",), ("below", "beside"), ("below", "gate")
-LARGE, SMALL, FEATURES, SEQUENCES = (64, 16, 16), (96, 8, 8), (1024,), (64, 256)
+LARGE, SMALL, FEATURES, SEQUENCES, WORDS = (64, 16, 16), (96, 8, 8), (1024,), (64, 256), (256, 128)
 POINTWISE = (
     *(ops.ReLU6(), ops.LeakyReLU(0.01), ops.Sigmoid(), ops.Tanh(), ops.SiLU(), ops.GELU("none")),
     *(ops.Hardsigmoid(), ops.Hardswish(), ops.Softplus(1.0, 20.0)),
@@ -74,6 +74,17 @@ def works() -> Iterator[Work]:
         yield Work(ops.AdaptiveAvgPool2d((1, 1)), shape, kind="global")
         yield Work(ops.ConvTranspose2d(shape[0], 32, (2, 2), stride=(2, 2)), shape)
         yield from _depthwise(shape)
+    for shape in (LARGE, FEATURES, WORDS):
+        yield Work(ops.Elementwise("exp(minimum(a, 2)) / (a * a + 1)"), shape, kind="of one")
+        yield Work(ops.Elementwise("(a - b) * sqrt(abs(b) + 0.1)"), shape, TWO, "of two")
+        yield Work(ops.Reduce("sum", (0,)), shape, kind="sum of channels")
+    yield Work(ops.Reduce("mean", (1, 2)), LARGE, kind="mean of places")
+    yield Work(ops.Reduce("max", (0,)), LARGE, kind="maximum of channels")
+    yield Work(ops.RMSNorm(WORDS[0]), WORDS)
+    for heads, shared in ((8, 8), (8, 2)):
+        rows = (heads + 2 * shared) * 32
+        yield Work(ops.Attention(heads, shared, 32, 32**-0.5, causal=True), (rows, 128), kind=f"{heads}/{shared}")
+        yield Work(ops.Attention(heads, shared, 32, 32**-0.5), (rows, 128), kind=f"{heads}/{shared} all")
     yield Work(ops.BatchNorm1d(FEATURES[0]), FEATURES)
     yield Work(ops.BatchNorm1d(SEQUENCES[0]), SEQUENCES)
     yield Work(ops.Flip(), SEQUENCES)

@@ -459,11 +459,6 @@ def with_settings(**settings: Any) -> Program:
     return lambda path: run(path, model=head(), **settings)
 
 
-def deep_lstm() -> Any:
-    lstm = nn.LSTM(8, 6, num_layers=2, bidirectional=True, batch_first=True)
-    return Of(lambda m, x: m.fc(m.lstm(x)[0][:, -1]), lstm=lstm, fc=nn.Linear(12, 3))
-
-
 class FocalLoss(nn.Module):  # type: ignore[name-defined,misc]
     def forward(self, outputs: Any, labels: Any) -> Any:
         return F.cross_entropy(outputs, labels)
@@ -483,11 +478,6 @@ REFUSED = [
         "the model has 5 outputs; the data set has 10 classes; expected equally many",
     ),
     Report(
-        "VainF/DeepLabV3Plus-Pytorch#91",
-        with_settings(loss=nn.CrossEntropyLoss(ignore_index=255)),
-        "loss is nn.CrossEntropyLoss with ignore_index=255; expected ignore_index=-100",
-    ),
-    Report(
         "google-parfait/tensorflow-federated#2696",
         unlabelled,
         "data: y[7] is nan; expected finite float32 values: leave out samples without a target",
@@ -503,9 +493,6 @@ REFUSED = [
         "google-parfait/tensorflow-federated#1042",
         with_settings(loss=FocalLoss()),
         "loss is FocalLoss, a function of your program; expected one of cross-entropy, bce, mse, huber, l1, or of nn.",
-    ),
-    Report(
-        "tensorflow/tensorflow#45361", of_model(deep_lstm, (STEPS, Y, WHO)), "module 'lstm' (LSTM): bidirectional=True"
     ),
     Report(
         "MUST-Deep-Learning/KnowIt#252",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import weight_structure as matrix_layout
-from .expression_steps import MOST_STEPS, STEPS
+from .expression_steps import STEPS
 from .rule_expressions import expression
 from .rule_text import DerivedExtent, Rule, read_rule
 from .sparse_layout import ConvolutionShape, SparseConvolutionLayout
@@ -178,8 +178,6 @@ def program_steps(values: Values, extents: Extents) -> None:
     """Require steps of which each names an operation, and reads inputs that are there, constants or earlier steps."""
     program, inputs = values["program"], [values[name] is not None for name in "abcde"]
     operands = tuple(STEPS.values())
-    if not 1 <= len(program) <= MOST_STEPS:
-        raise wrong("program", program.shape, f"1 to {MOST_STEPS} steps")
     for number, (operation, *read) in enumerate(program.tolist()):
         are_known = [*inputs, *(True,) * number]
         if not 0 <= operation < len(operands):

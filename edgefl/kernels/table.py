@@ -712,7 +712,7 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "evaluate",
             "a[*] b[*]? c[*]? d[*]? e[*]? program:int32[K,4] constants:float64[M] y[*]!a,b,c,d,e",
             "y = the expression of the inputs that `program` writes down, value by value",
-            rules=("program_steps",),
+            rules=("program: 1 <= K <= 59: 1 to 59 steps", "program_steps"),
             c=InC(
                 "a b c d e inner program steps=K constants count=M y",
                 sizes="inner; each steps count",

@@ -159,7 +159,7 @@ class Problem:
         with torch.no_grad():
             x = torch.tensor(data.x).to(dtype) * data.scale + data.shift
             results = oracle.logits(graph, params, x.reshape(len(x), *graph.input_shape), training=False)
-        return Samples(results.reshape(len(x), *graph.output_shape).numpy(), data.y, loss=data.loss)
+        return Samples(results.reshape(len(x), *graph.output_shape).contiguous().numpy(), data.y, loss=data.loss)
 
     def _frozen(self, spec: ModelSpec, found: Params) -> Params:
         """Running statistics, which only follow the batches where they are trained."""

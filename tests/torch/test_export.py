@@ -117,7 +117,7 @@ CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
         "AddParameter Permute Linear GlobalAvgPool Flatten"),
     "a difference of results": (
         Own(lambda m, x: m.a(x) - m.b(x), a=classes(), b=nn.Linear(5, 3)), FEATURES,
-        "Linear Linear MulParameter Add"),
+        "Linear Linear Elementwise"),
     "constants": (
         Own(lambda m, x: m.fc(x) * torch.where(torch.arange(3) == 1, 2.0, 1.0) + torch.arange(3).cumsum(0),
             fc=classes()), FEATURES, "Linear MulParameter AddParameter"),

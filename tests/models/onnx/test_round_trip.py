@@ -11,6 +11,7 @@ import numpy as np
 from edgefl.models.graph import INPUT, Graph, Model, Node, architectures
 from edgefl.models.graph.operations import (
     LSTM,
+    Attention,
     AvgPool2d,
     BatchNorm,
     CircularPad2d,
@@ -22,6 +23,8 @@ from edgefl.models.graph.operations import (
     Interpolate,
     Linear,
     Reduce,
+    RMSNorm,
+    Rotary,
     Slice,
 )
 from edgefl.study.export.onnx_nodes import to_onnx
@@ -44,7 +47,7 @@ def is_small(graph: Graph) -> bool:
 def is_only_written(graph: Graph) -> bool:
     """Return whether an operation is written in operators that are not read, such as a selection of cells."""
     return any(
-        isinstance(op, CircularPad2d | Elementwise | Flip | Interpolate | Reduce)
+        isinstance(op, Attention | CircularPad2d | Elementwise | Flip | Interpolate | Reduce | RMSNorm | Rotary)
         or (isinstance(op, BatchNorm) and not op.track_running_stats)
         for op in (node.op for node in graph.nodes)
     )
