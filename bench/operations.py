@@ -28,6 +28,8 @@ from edgefl.models.graph import operations as ops
 from edgefl.models.graph.operations import Operation, Shape
 from edgefl.rng import INIT, stream
 from edgefl.torch import to_torch
+from edgefl.torch.expression_module import Expression
+from edgefl.torch.transformer_modules import SequenceAttention
 
 BATCH, SEED, CLASSES = 16, 1, 2
 BELOW, TWO, GATED = ("below",), ("below", "beside"), ("below", "gate")
@@ -210,6 +212,10 @@ def _module(op: Operation, shape: Shape) -> Callable[..., Any]:
         return torch.mul
     if isinstance(op, ops.Concat):
         return lambda *parts: torch.cat(parts, 1)
+    if isinstance(op, ops.Elementwise):
+        return Expression(op)
+    if isinstance(op, ops.Attention):
+        return SequenceAttention(op)
     graph = Graph(shape, (Node("op", op, (INPUT,)),))
     return next(each for each in to_torch(Model(graph, graph.init(stream(SEED, INIT)))).modules() if _is_leaf(each))
 

@@ -144,6 +144,15 @@ static efl_status evaluate_f32(const float* a, const float* b, const float* c, c
 }
 
 static efl_status expand_f32(const float* x, efl_int64 rows, efl_int64 copies, efl_int64 length, float* y) {
+    if (length == 1) {
+        split(rows, copies, [=](int64_t first, int64_t last) {
+            for (int64_t r = first; r < last; ++r) {
+                const float value = x[r];
+                for (int64_t k = 0; k < copies; ++k) y[r * copies + k] = value;
+            }
+        });
+        return EFL_OK;
+    }
     split(rows * copies, length, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const float* const row = x + i / copies * length;
