@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import torch
@@ -33,16 +34,16 @@ def _of_two(expression: str) -> Entry:
 
 def _expression(lift: Lifting, expression: str, *operands: Any) -> Any:
     """Return the call of an expression of results and numbers, whose names in the expression are a, b and c."""
-    values, names = [], iter("abcd")
-    parts = dict[str, str]()
+    values, parts = list[fx.Node](), dict[str, str]()
     for letter, operand in zip("abc", operands, strict=False):
         if isinstance(operand, fx.Node) and lift.is_value(operand):
-            values.append(lift.lifted(operand))
-            parts[letter] = next(names)
+            value = lift.lifted(operand)
+            values += [value] if value not in values else []
+            parts[letter] = "abcd"[values.index(value)]
         else:
             parts[letter] = _number(lift, operand)
-    text = "".join(parts.get(character, character) for character in expression.replace("where", "W"))
-    return lift.call(elementwise, text.replace("W", "where"), *values)
+    text = re.sub(r"\b[abc]\b", lambda found: parts[found[0]], expression)
+    return lift.call(elementwise, text, *values)
 
 
 def _number(lift: Lifting, operand: Any) -> str:
@@ -61,11 +62,11 @@ def _power(lift: Lifting, input: Any, exponent: Any) -> Any:
 
 
 def _clamp(lift: Lifting, input: fx.Node, min: Any = None, max: Any = None) -> Any:
-    text, operands = "a", [input]
+    text = "a"
     for function, bound in (("maximum", min), ("minimum", max)):
         if bound is not None:
             text = f"{function}({text}, {_number(lift, bound)})"
-    return lift.call(elementwise, text, lift.lifted(operands[0]))
+    return lift.call(elementwise, text, lift.lifted(input))
 
 
 def _multiply(lift: Lifting, input: Any, other: Any) -> Any:

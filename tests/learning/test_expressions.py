@@ -28,6 +28,9 @@ REFUSED = {
     "(" * 300 + "a" + ")" * 300: "expression",
     "a" + "+a" * LONGEST: f"expected at most {LONGEST}",
     "a + 1e999": "expression '1e309'",
+    "a + -1e999": "expression '1e309'",
+    "a + 1" + "0" * 400: "expected inputs a, b, c, d, numbers",
+    "a + b\0": "expected inputs a, b, c, d, numbers",
     "+".join(f"a * {i}" for i in range(2, 40)): "expected at most 59",
 }
 

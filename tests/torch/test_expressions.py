@@ -36,6 +36,7 @@ WRITTEN: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
     "clamped values": (lambda x: x.clamp(-0.3, 0.4) + x.clamp(min=0.1) * x.clamp(max=0.2), FEATURES),
     "a choice": (lambda x: torch.where(x > 0.1, x * 2, 1 - x), PLANES),
     "the larger of two": (lambda x: torch.maximum(x, 0.5 - x) + torch.minimum(x, x * x), FEATURES),
+    "a constant first": (lambda x: torch.maximum(torch.tensor(0.1), x) + torch.minimum(x, x), FEATURES),
     "a difference": (lambda x: torch.abs(x[:, :3] - x[:, 3:]), FEATURES),
     "quotients": (lambda x: 1 / (1 + x * x) + x / (2 + torch.sin(x)), SEQUENCE),
     "a mean of everything": (lambda x: x - x.mean(dim=(1, 2, 3), keepdim=True), PLANES),

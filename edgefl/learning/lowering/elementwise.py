@@ -25,17 +25,13 @@ TIES = forward("a == b")
 SHARE = forward("where(a == b, c / d, 0)")  # of the gradient c of the extreme b, of which there are d
 
 
-def _evaluate(recorder: Recorder, node: Node, readers: Readers | None = None) -> Tensor:
-    assert isinstance(node.op, Elementwise)
-    program, inputs = forward(node.op.expression), _inputs(recorder, node)
-    y = _over_an_input(recorder, node, inputs, readers) if readers else None
-    y = recorder.result(node) if y is None else y
-    evaluate(recorder, program, inputs, y)
-    return y
-
-
 def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
-    return _evaluate(recorder, node, readers)
+    assert isinstance(node.op, Elementwise)
+    inputs = _inputs(recorder, node)
+    y = _over_an_input(recorder, node, inputs, readers)
+    y = recorder.result(node) if y is None else y
+    evaluate(recorder, forward(node.op.expression), inputs, y)
+    return y
 
 
 def _over_an_input(recorder: Recorder, node: Node, inputs: Sequence[Tensor], readers: Readers) -> Tensor | None:

@@ -119,12 +119,13 @@ def parsed(text: str) -> Parsed:
     """
     if len(text) > LONGEST:
         raise GraphError(f"an expression of {len(text)} characters; expected at most {LONGEST}")
+    if not text.isprintable():
+        raise GraphError(f"expression {text!r}; expected {EXPECTED}")
     try:
-        tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        steps = Steps()
+        last = _value(ast.parse(text, mode="eval").body, steps)
+    except (SyntaxError, OverflowError, MemoryError, RecursionError):
         raise GraphError(f"expression {text!r}; expected {EXPECTED}") from None
-    steps = Steps()
-    last = _value(tree, steps)
     used = steps.inputs_of(last)
     if used != set(range(len(used))) or not used:
         raise GraphError(f"expression {text!r} reads {[INPUTS[number] for number in sorted(used)]}; expected a, b, ...")
@@ -139,10 +140,10 @@ def _value(node: ast.expr, steps: Steps) -> int:
             return INPUTS.index(name)
         case ast.Constant(value=float() | int() as value) if not isinstance(value, bool) and math.isfinite(value):
             return steps.constant(float(value))
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float() | int() as value)):
-            return steps.constant(-float(value))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return steps.add("product", steps.constant(-1.0), _value(operand, steps))
+            found = _value(operand, steps)
+            known = steps.value_of(found)
+            return steps.add("product", steps.constant(-1.0), found) if known is None else steps.constant(-known)
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             return power(steps, _value(left, steps), steps.value_of(_value(right, steps)))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:

@@ -194,18 +194,6 @@ def _softplus(op: Softplus, inputs: list[str], to: Writer) -> str:
     return to.node("Where", to.node("Greater", scaled, to.constant("threshold", op.threshold)), *inputs, smooth)
 
 
-def _upsample(op: Upsample, inputs: list[str], to: Writer) -> str:
-    factors = op.scale_factor if len(to.input_shape) == 3 else op.scale_factor[1:]
-    scales = to.constant("scales", [1.0, 1.0, *map(float, factors)])
-    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return to.node("Resize", *inputs, "", scales, **how)
-
-
-def _pad(op: ZeroPad2d, inputs: list[str], to: Writer) -> str:
-    left, right, top, bottom = op.padding
-    return to.node("Pad", *inputs, to.constant("pads", [0, 0, top, left, 0, 0, bottom, right]))
-
-
 def _reshape(op: Reshape, inputs: list[str], to: Writer) -> str:
     return to.node("Reshape", *inputs, to.constant("shape", [0, -1, *op.places]))
 
