@@ -9,10 +9,10 @@ bench flower` runs our methods in a deployment of Flower. `python -m bench flowe
 in such a deployment. `python -m bench converted` times converted torch modules. `python -m bench energy` prints the
 joules of a step, where the machine tells them. `python -m bench throughputs` serves devices of unlike speed. `python -m
 bench latex` compiles the tables of a run with LaTeX. `python -m bench page` prints what a page costs a server. `python
--m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU. `python -m
-bench pictures` draws pictures of runs. `python -m bench trained-part` trains parts of MobileNetV2. `python -m bench
-collection` converts models that people bring, and checks them. `python -m bench language` trains a transformer of
-characters. `python -m bench fine-tuning` trains parts of a
+-m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU, and `python -m
+bench cuda-kernels` times their kernels. `python -m bench pictures` draws pictures of runs. `python -m bench
+trained-part` trains parts of MobileNetV2. `python -m bench collection` converts models that people bring, and checks
+them. `python -m bench language` trains a transformer of characters. `python -m bench fine-tuning` trains parts of a
 pretrained network in a federation.
 """
 
@@ -34,6 +34,7 @@ from bench import (
     codec_masks,
     converted,
     cuda,
+    cuda_kernels,
     cuts,
     deployment,
     energy,
@@ -81,6 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
         ),  # it is torch's alone
         "converted": converted.main,
         "cuda": cuda.main,
+        "cuda-kernels": cuda_kernels.main,
         "energy": energy.main,
         "faults": faults.main,
         "fine-tuning": lambda rest: importlib.import_module("bench.fine_tuning.command").main(rest),  # it needs torch

@@ -5,6 +5,7 @@ They are not built in.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 Stage = tuple[int, int, int, int]  # expansion, channels, blocks, stride of the first block
@@ -67,4 +68,24 @@ class _Inverted(nn.Module):
         return x + y if self.is_residual else y
 
 
-MODULES = {"mobilenet_v2": mobilenet_v2, "sensor_net": sensor_net}
+class VisionTransformer(nn.Module):
+    """A small vision transformer: patches of 4x4, and layers that normalise before attention and before their MLP.
+
+    The features of all patches are averaged for the classes. No value is dropped.
+    """
+
+    def __init__(self, classes: int, width: int = 128, heads: int = 4, depth: int = 4) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 4, 4)
+        self.places = nn.Parameter(torch.zeros(1, 64, width))
+        layer = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        sequence = self.patches(x).flatten(2).transpose(1, 2) + self.places
+        y: Tensor = self.head(self.norm(self.layers(sequence)).mean(1))
+        return y
+
+
+MODULES = {"mobilenet_v2": mobilenet_v2, "sensor_net": sensor_net, "vision_transformer": VisionTransformer}

@@ -28,10 +28,11 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn import functional
 
+from bench.cuda_cases import BATCHES, CASES, models, part, sizes
 from bench.machine import facts
 from bench.native_steps import steps
 from bench.runner import Contender, Effort, Timing, interleave
-from bench.step import BROUGHT, KEEPS, PAPER, POOL, SEED, Case
+from bench.step import KEEPS, POOL, SEED, Case
 from edgefl import kernels
 from edgefl.errors import BackendError
 from edgefl.learning import SGD, GraphLearner, Samples
@@ -44,14 +45,7 @@ from edgefl.models.neurons.random_mask import random_mask
 from edgefl.rng import INIT, NEURONS, stream
 from edgefl.torch import to_torch
 
-BATCHES = (16, 128)
-DENSITIES = (1.0, 0.5, 0.2, 0.1, 0.05)
-CASES = (
-    *PAPER,
-    Case("vgg11", (3, 32, 32), 10, BATCHES),
-    Case("resnet18", (3, 32, 32), 10, BATCHES),
-    BROUGHT[0],
-)
+DENSITIES = (0.5, 0.2, 0.1, 0.05, 0.02)
 MASKED = ("vgg11", "resnet18", "fedspu_emnist")
 TURNS, QUICK = Effort(rounds=9, turn_s=0.03), Effort(rounds=3, turn_s=0.002)
 LEARNING_RATE = 1e-3
@@ -72,7 +66,7 @@ class Step:
 def main(arguments: Sequence[str]) -> int:
     """Measure and print. The exit code is 0 without a device, too: then it says that nothing was measured."""
     options = _parser().parse_args(arguments)
-    device = _device()
+    device = cuda_device()
     if isinstance(device, str):
         print(f"not run: no device ({device})")
         return 0
@@ -84,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _device() -> Any:
+def cuda_device() -> Any:
     """Return the backend's device, or the reason why nothing can be measured."""
     try:
         device = kernels.backend("cuda").DEVICE
@@ -166,13 +160,23 @@ def _contenders(clock: EventClock, case: Case, batch: int) -> Iterator[tuple[str
 def _tf32(clock: EventClock, case: Case, batch: int) -> Mapping[str, Contender]:
     """Return whole steps in TF32: PyTorch's, and ours where the device has TF32."""
     model, samples = _problem(case, batch)
-    found = {f"torch {name}, TF32": clock.theirs(run) for name, run in _theirs(model, samples, batch).items()}
+    theirs = _theirs(model, samples, batch, compiles=False)
+    found = {f"torch {name}, TF32": clock.theirs(run) for name, run in theirs.items()}
     try:
         ours = _ours(model, samples, batch, "cuda-tf32")
     except BackendError as error:
         print(f"edgefl p=1, TF32: {error}", file=sys.stderr)
         return found
     return {"edgefl p=1, TF32": clock.ours(ours), **found}
+
+
+def learner_of(case: Case, batch: int, keep: float = 1.0) -> GraphLearner:
+    """Return a learner on the device that has made steps of this case with a share of active neurons."""
+    model, samples = _problem(case, batch)
+    neurons = None if keep == 1 else NeuronSet.draw(ModelSpec.of(model.graph), keep, stream(SEED, NEURONS))
+    learner = GraphLearner(model, "cuda")
+    steps(learner, samples, _rows(samples, batch), SGD(LEARNING_RATE), neurons)
+    return learner
 
 
 def _ours(model: Model, samples: Samples, batch: int, backend: str, neurons: NeuronSet | None = None) -> Contender:
@@ -191,8 +195,8 @@ def _rows(samples: Samples, batch: int) -> list[Any]:
     return np.split(order, len(samples) // batch)
 
 
-def _theirs(model: Model, samples: Samples, batch: int) -> dict[str, Contender]:
-    """Return PyTorch's paths, with torch.compile only where it can compile.
+def _theirs(model: Model, samples: Samples, batch: int, compiles: bool = True) -> dict[str, Contender]:
+    """Return PyTorch's paths, with torch.compile only where it is asked for and can compile.
 
     It is reset before, because all models have one `forward`. Without a reset it would compile eight of them, with
     sizes that may change from the second on, and run the others eagerly.
@@ -201,6 +205,8 @@ def _theirs(model: Model, samples: Samples, batch: int) -> dict[str, Contender]:
     x = torch.from_numpy(samples.x[:batch]).to(THEIRS).float() * samples.scale + samples.shift
     y = torch.from_numpy(samples.y[:batch]).to(THEIRS).long()
     found = {"eager": _repeated(_step(model, x, y)), "graph": _repeated(_captured(_step(model, x, y)))}
+    if not compiles:
+        return found
     try:
         compiled = _step(model, x, y, partial(torch.compile, dynamic=False))
         compiled()
@@ -309,27 +315,9 @@ def _table(rows: Sequence[Step]) -> Table:
 
 
 def _parser() -> argparse.ArgumentParser:
-    known = {case.model: case for case in CASES}
     parser = argparse.ArgumentParser(prog="python -m bench cuda", description=(__doc__ or "").split("\n\n")[0])
-
-    def named(text: str) -> list[Case]:
-        unknown = [name for name in text.split(",") if name not in known]
-        if unknown:
-            raise argparse.ArgumentTypeError(f"model {unknown[0]!r}; expected some of {', '.join(known)}")
-        return [known[name] for name in text.split(",")]
-
-    def part(text: str) -> tuple[int, int]:
-        first, _, last = text.partition("/")
-        if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
-            raise argparse.ArgumentTypeError(f"part {text!r}; expected I/N, I from 1 to N")
-        return int(first), int(last)
-
-    def sizes(text: str) -> tuple[int, ...]:
-        if not all(size.isdecimal() and int(size) for size in text.split(",")):
-            raise argparse.ArgumentTypeError(f"batches {text!r}; expected numbers above 0")
-        return tuple(map(int, text.split(",")))
-
-    parser.add_argument("--models", type=named, default=list(CASES), help=f"some of {', '.join(known)}; default: all")
+    known = ", ".join(case.model for case in CASES)
+    parser.add_argument("--models", type=models, default=list(CASES), help=f"some of {known}; default: all")
     parser.add_argument("--batches", type=sizes, default=BATCHES, help="default: 16,128")
     parser.add_argument("--part", type=part, default=(1, 1), help="I/N: every N-th case, from the I-th")
     parser.add_argument("--quick", action="store_true", help="few short turns: shows that it runs, not how fast")

@@ -65,13 +65,14 @@ ALL = (
     *(Case(name, *EXAMPLES[name], (16,)) for name in OTHERS),
 )
 BROUGHT = (Case("mobilenet_v2", (3, 32, 32), 10, (16,)), Case("sensor_net", (6, 128), 6, (16,)))
+TRANSFORMER = Case("vision_transformer", (3, 32, 32), 10, (16,))
 
 
 def named(text: str) -> tuple[Case, ...]:
     """Return the cases of these names. Raises ArgumentTypeError for a name that no case has."""
     if text == "all":
         return ALL
-    known = {case.model: case for case in (*ALL, *BROUGHT)}
+    known = {case.model: case for case in (*ALL, *BROUGHT, TRANSFORMER)}
     for name in text.split(","):
         if name not in known:
             raise argparse.ArgumentTypeError(f"model {name!r}; expected all, or some of {', '.join(known)}")

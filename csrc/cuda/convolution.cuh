@@ -10,6 +10,7 @@
 #pragma once
 #include "depthwise.cuh"
 #include "gathered_product.cuh"
+#include "places.cuh"
 #include "window.cuh"
 
 namespace convolution {
@@ -243,4 +244,33 @@ EFL_KERNEL(convolution_sum_parts, 256) {
     int image = at;
     const int position = taken(image, a.inner), channel = id_at(a.rows, taken(image, a.rows.count));
     a.target[(image * int(a.channels) + channel) * int(a.inner) + position] = a.bias ? sum + a.bias[channel] : sum;
+}
+
+// The same where there are many sums and few parts: a thread has four neighbours of a plane, or one value.
+EFL_KERNEL(convolution_add_parts, 256) {
+    const int inner = int(a.inner), count = int(a.batch * a.rows.count) * inner;
+    const int width = inner % 4 == 0 ? 4 : 1;
+    const bool is_wide = width == 4 && are_aligned(a.parts, a.target);
+    each_position(count / width, [&](int i) {
+        using convolution::taken;
+        const int at = i * width;
+        int image = at;
+        const int position = taken(image, inner), channel = id_at(a.rows, taken(image, a.rows.count));
+        float* const to = a.target + (image * int(a.channels) + channel) * inner + position;
+        const float bias = a.bias ? a.bias[channel] : 0.0f;
+        if (width == 1) {
+            float sum = bias;
+            for (int split = 0; split < a.splits; ++split) sum += a.parts[Size(split) * count + at];
+            *to = sum;
+            return;
+        }
+        float sums[4] = {bias, bias, bias, bias};
+        for (int split = 0; split < a.splits; ++split) {
+            float more[4];
+            read_neighbours(a.parts + Size(split) * count + at, is_wide, more);
+            EFL_UNROLL
+            for (int k = 0; k < 4; ++k) sums[k] += more[k];
+        }
+        write_neighbours(to, is_wide, sums);
+    });
 }

@@ -32,6 +32,27 @@ EFL_KERNEL(rectify_forward, 256) {
     a.bits[i / each] = Byte(byte);
 }
 
+// Planes of whole bytes: a thread has the eight values of one.
+EFL_KERNEL(rectify_bytes, 256) {
+    const float slope = float(a.slope), most = float(a.most);
+    const bool is_wide = are_aligned(a.x, a.y);
+    each_position(a.count, [&](int i) {
+        unsigned byte = 0;
+        EFL_UNROLL
+        for (int first = 0; first < 8; first += 4) {
+            float values[4];
+            read_neighbours(a.x + 8 * i + first, is_wide, values);
+            EFL_UNROLL
+            for (int k = 0; k < 4; ++k) {
+                byte |= unsigned(values[k] > 0 && (values[k] < most || most == INFINITY)) << (first + k);
+                values[k] = rectified(values[k], slope, most);
+            }
+            write_neighbours(a.y + 8 * i + first, is_wide, values);
+        }
+        if (a.bits) a.bits[i] = Byte(byte);
+    });
+}
+
 EFL_KERNEL(rectify_backward, 256) {
     const int all = int(a.chosen.all), bytes = int((a.chosen.inner + 7) / 8);
     const float slope = float(a.slope);

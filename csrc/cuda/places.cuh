@@ -17,6 +17,22 @@ EFL_DEVICE bool are_aligned(const Arrays*... arrays) {
     return ((Size(arrays) | ...) & 15) == 0;
 }
 
+// Four neighbours, in one go if they lie on 16 bytes.
+EFL_DEVICE void read_neighbours(const float* from, bool are_aligned, float (&to)[4]) {
+    if (are_aligned) return read_four(from, to);
+    EFL_UNROLL
+    for (int k = 0; k < 4; ++k) to[k] = from[k];
+}
+
+EFL_DEVICE void write_neighbours(float* to, bool are_aligned, const float (&from)[4]) {
+    if (are_aligned) {
+        *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
+        return;
+    }
+    EFL_UNROLL
+    for (int k = 0; k < 4; ++k) to[k] = from[k];
+}
+
 // y = f(a, b) of each value. Any two of them may be one array.
 template <class F>
 EFL_DEVICE void each_pair(const float* a, const float* b, float* y, Size count, const F& f) {

@@ -3,6 +3,7 @@
 // walked plane by plane. Nothing is known here of what is done with the values.
 #pragma once
 #include "divisor.cuh"
+#include "places.cuh"
 
 namespace runs {
 
@@ -96,6 +97,41 @@ EFL_DEVICE void each_position(Walk walk, const Load& load, const Use& use) {
         for (int i = 0; i < AT_ONCE; ++i)
             if (i < walk.left) use(rows[i], columns[i], found[i]);
     }
+}
+
+// ---- neighbours -----------------------------------------------------------------------------------------------------
+
+// Whether a thread takes four neighbours of a plane at a time: planes of whole fours, not side by side, on 16 bytes.
+template <class... Arrays>
+EFL_DEVICE bool takes_fours(const Runs& runs, const Arrays*... arrays) {
+    return runs.lanes == 1 && runs.inner % 4 == 0 && are_aligned(arrays...);
+}
+
+template <int WIDTH>
+struct Values {
+    float of[WIDTH];
+};
+
+template <int WIDTH>
+EFL_DEVICE Values<WIDTH> values_at(const float* array, int position) {
+    Values<WIDTH> found;
+    if constexpr (WIDTH == 4) read_four(array + position, found.of);
+    else found.of[0] = array[position];
+    return found;
+}
+
+template <int WIDTH>
+EFL_DEVICE void put_values(float* array, int position, const Values<WIDTH>& values) {
+    if constexpr (WIDTH == 4) write_neighbours(array + position, true, values.of);
+    else array[position] = values.of[0];
+}
+
+// Of planes whose cells are WIDTH values each.
+template <int WIDTH>
+EFL_DEVICE Address address_of_cells(const Runs& runs, const Part& part) {
+    Address address = address_of(runs, part, int(runs.inner));
+    address.column_step *= WIDTH;
+    return address;
 }
 
 // ---- sums ---------------------------------------------------------------------------------------------------------

@@ -18,23 +18,31 @@ struct Affine {
 EFL_DEVICE float normal_of(const Affine& f, float x) { return (x - f.mean) * f.inv_std; }
 EFL_DEVICE float affine_of(const Affine& f, float normal) { return fmaf(f.weight, normal, f.bias); }
 
-// What one thread has seen of a run.
-EFL_DEVICE Pair moments_of(const Runs& runs, const Part& part, const float* x, float origin) {
-    const int inner = int(runs.inner);
-    const Address address = address_of(runs, part, inner);
-    const Walk walk = walk_of(runs, part, inner);
+// What one thread has seen of a run, WIDTH neighbours at a time.
+template <int WIDTH>
+EFL_DEVICE Pair moments_of_cells(const Runs& runs, const Part& part, const float* x, float origin) {
+    const Address address = address_of_cells<WIDTH>(runs, part);
+    const Walk walk = walk_of(runs, part, int(runs.inner) / WIDTH);
     if (walk.left == 0) return {0, 0};
     const float near = x[position_at(address, walk.row, walk.column)];
     float sum = 0, squares = 0;
     each_position<4>(
-        walk, [&](int row, int column) { return x[position_at(address, row, column)]; },
-        [&](int, int, float value) {
-            const float d = value - near;
-            sum += d;
-            squares = fmaf(d, d, squares);
+        walk, [&](int row, int column) { return values_at<WIDTH>(x, position_at(address, row, column)); },
+        [&](int, int, const Values<WIDTH>& values) {
+            EFL_UNROLL
+            for (int i = 0; i < WIDTH; ++i) {
+                const float d = values.of[i] - near;
+                sum += d;
+                squares = fmaf(d, d, squares);
+            }
         });
-    const double away = double(near) - double(origin), count = walk.left;
+    const double away = double(near) - double(origin), count = WIDTH * walk.left;
     return {sum + count * away, squares + away * (2.0 * sum + count * away)};
+}
+
+EFL_DEVICE Pair moments_of(const Runs& runs, const Part& part, const float* x, float origin) {
+    return takes_fours(runs, x) ? moments_of_cells<4>(runs, part, x, origin)
+                                : moments_of_cells<1>(runs, part, x, origin);
 }
 
 EFL_DEVICE float origin_of(const Runs& runs, const Part& part, const float* x) {

@@ -59,7 +59,7 @@ def _filled(batch: int, isa: str) -> float:
 
 
 def _linear(shape: Shape, batch: int, isa: str) -> float:
-    return LINEAR[isa][batch > ONE_STRUCTURE] if min(shape) >= FEWEST else 0.0
+    return LINEAR[isa][batch > ONE_STRUCTURE] if min(shape) >= FEWEST_OF.get(isa, FEWEST) else 0.0
 
 
 def _conv2d(shape: Shape, batch: int, isa: str) -> float:
@@ -69,7 +69,7 @@ def _conv2d(shape: Shape, batch: int, isa: str) -> float:
     an exception: they have dense kernels of their own. Layers of few weights gain at any size.
     """
     _, ins, _, _, height, width = shape
-    if ins < FEWEST_CHANNELS:
+    if ins < FEWEST_CHANNELS or batch < LEAST_BATCH.get(isa, 1):
         return 0.0
     by_size = next(density for size, density in CONV2D[isa] if max(height, width) <= size)
     has_few = math.prod(shape[:4]) <= FEW_WEIGHTS and ins >= FEW_CHANNELS
@@ -92,14 +92,19 @@ LINEAR: dict[str, tuple[float, float]] = {
     "neon": (0.2, 0.2),
     "avx2": (0.35, 0.48),
     "avx512": (0.25, 0.35),
-    "cuda": (0.2, 0.2),
+    "cuda": (0.05, 0.05),
 }
 """Largest densities of a sparse Linear layer: for batches of at most ONE_STRUCTURE examples, and for larger ones.
 
-NEON was not measured, because no board was available, and it has the densities of scalar. CUDA was not measured either:
-its masked kernels were written to gain up to a density of 0.2. They run no maps of 2 x 2, where a weight has few
-products.
+NEON was not measured, because no board was available, and it has the densities of scalar. CUDA was measured on an H200
+(bench/cuda_record).
 """
+
+FEWEST_OF = {"cuda": 2048}
+"""FEWEST of an instruction set, where it differs: layers of 1024 x 1024 take longer with masked kernels of CUDA."""
+
+LEAST_BATCH = {"cuda": 64}
+"""The least batch of a sparse convolution: of 16 examples it takes longer than a dense one on an H200."""
 
 FEWEST_CHANNELS = 4
 ANY_SIZE = 2**62
@@ -108,7 +113,7 @@ CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
     "neon": ((8, 0.2), (ANY_SIZE, 0.1)),
     "avx2": ((2, 0.22), (4, 0.42), (8, 0.27), (16, 0.22), (ANY_SIZE, 0.25)),
     "avx512": ((2, 0.2), (4, 0.43), (8, 0.41), (16, 0.3), (ANY_SIZE, 0.27)),
-    "cuda": ((2, 0.0), (ANY_SIZE, 0.2)),
+    "cuda": ((2, 0.0), (ANY_SIZE, 0.05)),
 }
 """Pairs of a largest height or width and the largest density of a sparse convolution up to that size."""
 

@@ -10,10 +10,24 @@ WIDE = (512, 512)
 
 
 def test_sparse_below_a_density_and_dense_above() -> None:
-    for isa in LANES:
+    for isa in LANES.keys() - {"cuda"}:
         for batch in (16, 128):
             chosen = [runs_sparse("linear", WIDE, batch, density, isa) for density in (0.0, 0.05, 0.2, 0.5, 1.0)]
             assert chosen == [True, True, True, False, False], (isa, batch)
+
+
+def test_a_gpu_runs_sparse_only_what_has_few_weights_and_many_products() -> None:
+    """As it was measured on an H200."""
+    for op, shape, batch, density, expected in (
+        ("linear", (4096, 4096), 16, 0.05, True),
+        ("linear", (4096, 4096), 128, 0.2, False),
+        ("linear", (1024, 1024), 128, 0.05, False),
+        ("conv2d", (512, 512, 3, 3, 4, 4), 128, 0.05, True),
+        ("conv2d", (512, 512, 3, 3, 4, 4), 128, 0.1, False),
+        ("conv2d", (512, 512, 3, 3, 4, 4), 16, 0.05, False),
+        ("conv2d", (512, 512, 3, 3, 2, 2), 128, 0.05, False),
+    ):
+        assert runs_sparse(op, shape, batch, density, "cuda") == expected, (op, shape, batch, density)
 
 
 def test_a_weight_that_would_first_be_written_for_torch_runs_sparse_up_to_more() -> None:

@@ -18,6 +18,8 @@ from .launch import (
     PlannedLaunch,
     Scratch,
     StructValues,
+    fours,
+    launch,
     struct_values,
     tiled,
 )
@@ -39,20 +41,23 @@ declare(
             "x,dy:float[] dw:float[]! outs,ins:Ids batch x_channels out_channels groups h,w:convolution::Extent "
             "row_tiles column_tiles splits"
         ),
-        "convolution_sum_parts": "parts:float[] bias:float[]? target:float[]! rows:Ids batch channels inner splits",
+        "convolution::PartsArgs: convolution_{sum,add}_parts": (
+            "parts:float[] bias:float[]? target:float[]! rows:Ids batch channels inner splits"
+        ),
     }
 )
 
 PROCESSORS, THREADS_EACH = 128, 512  # of a large GPU, and what keeps one of them busy
-SPLITS, LEAST_DEPTH = tuple(2**i for i in range(8)), 128  # blocks that may share a depth, of at least so much each
-MOST_PARTS = 16 << 20  # bytes
-PART_COST = 80  # of writing, reading and adding a part of a sum, in its terms
+SPLITS, LEAST_DEPTH = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128), 32  # see `tiling`
+MOST_PARTS = 32 << 20  # bytes
+BEGIN, PART, ADDING = 14, 40, 5e6  # terms to begin a sum, to write and add a part of it; products to begin adding
+MANY_SUMS = 1 << 15  # that a thread for four of them keep a device busy
 STRIP, STRIPS = 4, 256  # cells of a thread, threads of a block: depthwise.cuh
 TAPS, LEAST_CELLS = 9, 2048  # of a block that sums a depthwise gradient
 
 
 class Tile(NamedTuple):
-    """The tile of sums of a block. `throughput` estimates its speed on a full GPU, relative to the fastest tile."""
+    """The tile of sums of a block. `throughput` is its speed on a full GPU, relative to the fastest tile."""
 
     name: str
     rows: int
@@ -63,9 +68,9 @@ class Tile(NamedTuple):
 
 TILES = (
     Tile("huge", 128, 128, 256, 1.0),
-    Tile("long", 64, 128, 128, 0.9),
-    Tile("square", 64, 64, 128, 0.75),
-    Tile("flat", 32, 64, 128, 0.5),
+    Tile("long", 64, 128, 128, 0.91),
+    Tile("square", 64, 64, 128, 0.83),
+    Tile("flat", 32, 64, 128, 0.67),
 )
 
 
@@ -82,32 +87,34 @@ class MatmulTiling(NamedTuple):
     def blocks(self) -> int:
         return self.rows * self.columns * self.copies * self.splits
 
-    def throughput(self, depth: int) -> float:
-        """Estimate the useful sums in a unit of time, up to a factor that all tilings of a layer have in common."""
+    def cost(self, sums: int, depth: int) -> float:
+        """Estimate the time for `sums` sums over a depth, in products of a full GPU.
+
+        The form and the numbers were fitted to 172 products of VGG11, ResNet18, MobileNetV2 and a transformer in every
+        tiling on an H200 (bench/cuda_record/tilings.jsonl). The chosen tilings take 3 % longer than the fastest.
+        """
         tile, each = self.tile, self.blocks / PROCESSORS
-        balance = min(each, each / (each + 0.5))  # the last processor has half a block more than the average
-        hiding = min(1.0, max(each, 1.0) * tile.threads / THREADS_EACH) ** 0.5
-        parts = PART_COST * self.splits if self.splits > 1 else 0
-        return (
-            tile.throughput
-            * balance
-            * hiding
-            * depth
-            / (depth + parts)
-            / (self.rows * self.columns * tile.rows * tile.columns)
-        )
+        balance = (each / math.ceil(each)) ** 2 * each / (each + 0.12)  # a processor takes whole blocks
+        hiding = min(1.0, max(each, 1.0) * tile.threads / THREADS_EACH) ** 0.45
+        products = self.blocks * tile.rows * tile.columns * (depth / self.splits + BEGIN)
+        adding = PART * sums * self.splits + ADDING if self.splits > 1 else 0
+        return products / (tile.throughput * balance * hiding) + adding
 
 
 def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> MatmulTiling:
-    """Return the tiling that should be fastest for `copies` products of rows x columns sums over a depth."""
-    most = max(1, min(depth // LEAST_DEPTH, MOST_PARTS // max(1, 4 * rows * columns * copies)))
+    """Return the tiling that should be fastest for `copies` products of rows x columns sums over a depth.
+
+    Blocks share a depth of which each has LEAST_DEPTH terms or more, and whose parts have room in MOST_PARTS.
+    """
+    sums = rows * columns * copies
+    most = max(1, min(depth // LEAST_DEPTH, MOST_PARTS // max(1, 4 * sums)))
     all_tilings = (
         MatmulTiling(tile, -(-rows // tile.rows), -(-columns // tile.columns), copies, splits)
         for tile in TILES
         for splits in SPLITS
         if splits <= most
     )
-    return max(all_tilings, key=lambda found: found.throughput(max(depth, 1)) if found.blocks else 0)
+    return min(all_tilings, key=lambda found: found.cost(sums, max(depth, 1)) if found.blocks else 0)
 
 
 class ConvolutionExtent(NamedTuple):
@@ -274,28 +281,62 @@ def conv2d_grad_weight(
     ins: KernelArray | None,
     in_channels: int,
 ) -> Launches:
-    axes = _axes(x, dy, dw.shape[2:], stride, padding, dilation)
-    rows, kernel = Ids.of(outs, dy.shape[1]), math.prod(dw.shape[2:])
-    depth = dy.shape[0] * dy.inner
-    if groups > 1 and in_channels == groups:
+    rows, columns = Ids.of(outs, dy.shape[1]), Ids.of(ins, dw.shape[1])
+    return _weight_launches(
+        x, dy, dw, dw.shape, rows, columns, (stride, padding, dilation), groups, is_depthwise=in_channels == groups
+    )
+
+
+def weight_gradient(
+    x: KernelArray,
+    dy: KernelArray,
+    to: Scratch,
+    shape: tuple[int, ...],
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+) -> Launches:
+    """Plan the gradient of a whole weight of this shape, of a convolution without groups."""
+    all_rows, all_columns = Ids(None, shape[0]), Ids(None, shape[1])
+    return _weight_launches(x, dy, to, shape, all_rows, all_columns, (stride, padding, dilation), 1, False)
+
+
+def _weight_launches(
+    x: KernelArray,
+    dy: KernelArray,
+    dw: KernelArray | Scratch,
+    shape: tuple[int, ...],
+    rows: Ids,
+    columns: Ids,
+    window: tuple[Pair, Pair, Pair],
+    groups: int,
+    is_depthwise: bool,
+) -> Launches:
+    axes, size = _axes(x, dy, shape[2:], *window), math.prod(shape)
+    kernel, depth = math.prod(shape[2:]), dy.shape[0] * dy.inner
+    if groups > 1 and is_depthwise:
         name, threads, taps = "convolution_depthwise_weight", STRIPS, -(-kernel // TAPS)
         splits = max(1, min(4 * PROCESSORS // max(1, rows.count * taps), depth // LEAST_CELLS, SPLITS[-1]))
         tiles, blocks = {"row_tiles": taps, "column_tiles": 1}, taps * rows.count * splits
     else:
-        found = tiling(min(rows.count, dy.shape[1] // groups), math.prod(dw.shape[1:]), depth, groups)
+        found = tiling(min(rows.count, dy.shape[1] // groups), math.prod(shape[1:]), depth, groups)
         tiles = {"row_tiles": found.rows, "column_tiles": found.columns}
         name, threads = f"convolution_weight_{found.tile.name}", found.tile.threads
         blocks, splits = found.blocks, found.splits
-    parts = Scratch(0, 4 * dw.size * splits) if splits > 1 else None
-    arrays: Fields = {"x": x, "dy": dy, "dw": parts or dw, "outs": rows, "ins": Ids.of(ins, dw.shape[1])}
+    before = dw.offset + dw.size if isinstance(dw, Scratch) else 0
+    parts = Scratch(before, 4 * size * splits) if splits > 1 else None
+    arrays: Fields = {"x": x, "dy": dy, "dw": parts or dw, "outs": rows, "ins": columns}
     channels = {"batch": dy.shape[0], "x_channels": x.shape[1], "out_channels": dy.shape[1], "groups": groups}
     layer = {**channels, "h": axes[0].values, "w": axes[1].values, **tiles, "splits": splits}
-    product = tiled(name, (blocks if dw.size else 0, 1, 1), threads, **arrays, **layer)
+    product = tiled(name, (blocks if size else 0, 1, 1), threads, **arrays, **layer)
     if parts is None:
         return [product]
-    whole: Fields = {"rows": Ids(None, 1), "batch": 1, "channels": 1, "inner": dw.size}
-    return [product, _sum_parts(dw.size, parts=parts, bias=None, target=dw, **whole, splits=splits)]
+    whole: Fields = {"rows": Ids(None, 1), "batch": 1, "channels": 1, "inner": size}
+    return [product, _sum_parts(size, parts=parts, bias=None, target=dw, **whole, splits=splits)]
 
 
 def _sum_parts(values: int, /, **fields: Field) -> PlannedLaunch:
-    return tiled("convolution_sum_parts", (-(-values // 32), 1, 1), 256, **fields)
+    """Plan the sums of parts: by eight threads for a value where there are few values, by a thread for four else."""
+    if values < MANY_SUMS:
+        return tiled("convolution_sum_parts", (-(-values // 32), 1, 1), 256, **fields)
+    return launch("convolution_add_parts", fours(values), **fields)

@@ -10,6 +10,8 @@ from .structs import declare
 declare(
     {
         "rectify_forward of relu_forward": "x y bits planes inner threads_each slope:real most:real",
+        # The planes have whole bytes of bits, `count` of them.
+        "rectify_bytes of relu_forward": "x y bits count slope:real most:real",
         "rectify_backward of relu_backward": "dy bits dx chosen:Chosen batch slope:real",
         "PairArgs: add mul": "a b y count",
         "channel_dot": "a b out planes inner",
@@ -71,6 +73,8 @@ def fill_zero(x: KernelArray) -> Launches:
 
 
 def _rectify(x: KernelArray, y: KernelArray, bits: KernelArray | None, slope: float, most: float) -> Launches:
+    if x.inner % 8 == 0:
+        return [launch("rectify_bytes", x.size // 8, x=x, y=y, bits=bits, count=x.size // 8, slope=slope, most=most)]
     planes, each = x.shape[0] * x.shape[1], _threads_of_byte(x.inner)
     blocks = -(-planes * -(-x.inner // 8) * each // THREADS)
     extents = {"planes": planes, "inner": x.inner, "threads_each": each}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,12 +104,17 @@ class CudaProgram:
             raise ValueError(f"batches has shape {batches.shape}; expected (any, {len(index_buffer)})")
         if not batches.size:
             return
+        before, is_index = index_buffer.copy(), partial(is_, index_buffer)
+        readers = [call for call in self._calls if any(map(is_index, call.values))]
         for extreme in (batches.min(axis=0), batches.max(axis=0)):
             index_buffer[:] = extreme
-            self._check_readers(index_buffer)
+            for call in readers:
+                self._check(call.operation, call.values)
+        index_buffer[:] = before  # what the device has, if steps were run before
         with self._running(index_buffer) as resident:
             resident.launch_steps(index_buffer, batches)
-        index_buffer[:] = batches[-1]
+            index_buffer[:] = batches[-1]
+            resident.staged.note(index_buffer)
 
     def scratch_needed(self) -> int:
         """Return the bytes of scratch memory that the calls share for partial results."""
@@ -142,12 +149,9 @@ class CudaProgram:
             return value
         if name in THE_HOSTS or self._memory.find(value) is None:
             return value
-        return np.full(value.shape, named["magnitudes"].size if name == "filled" else 0, value.dtype)
-
-    def _check_readers(self, index: Array) -> None:
-        for call in self._calls:
-            if any(value is index for value in call.values):
-                self._check(call.operation, call.values)
+        if name == "filled":
+            return np.full(value.shape, named["magnitudes"].size, value.dtype)
+        return np.zeros(value.shape, value.dtype)  # pages of a data set that nobody reads cost nothing
 
     @contextmanager
     def _running(self, *more: Array) -> Iterator[ResidentProgram]:
@@ -167,12 +171,13 @@ class CudaProgram:
 
     def _is_changed(self, staged: StagedArrays) -> bool:
         """Return whether inputs have changed. If so, check what they contain now."""
-        is_changed = staged.is_changed()
-        if is_changed:
-            for call in self._calls:
-                if any(argument.below for argument in call.operation.row.arguments):
-                    self._check(call.operation, call.values)
-        return is_changed
+        changed = staged.changed()
+        for call in self._calls if changed else ():
+            named = zip(call.operation.row.arguments, call.values, strict=True)
+            below = [value for argument, value in named if argument.below and isinstance(value, np.ndarray)]
+            if any(span.has(value) for span in changed for value in below if value.size):
+                self._check(call.operation, call.values)
+        return bool(changed)
 
     def _on_device(self, *more: Array) -> ResidentProgram:
         """Return the program on the device, which is made once for all runs that name no further arrays than it has."""

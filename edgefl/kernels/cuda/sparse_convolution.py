@@ -8,7 +8,8 @@ from dataclasses import replace
 from ..arrays import Pair
 from ..sparse_layout import HEADER, SparseConvolutionLayout
 from ..sparse_layout import ConvolutionShape as Window
-from .launch import KernelArray, Launches, PlannedLaunch, tiled
+from .convolution import weight_gradient
+from .launch import KernelArray, Launches, PlannedLaunch, Scratch, tiled
 from .sparse_calls import SparseCall, shares_of
 from .sparse_tiling import Images, SparseLayer
 from .structs import declare
@@ -22,10 +23,19 @@ declare(
             "structure:uint32[] values:float[]? to:SparseUnpacked count rows part parts blocks kinds is_whole header "
             "list_words runs_at plane phase_plane pitch tile_rows tile_pitch group_pitch phases cut cuts most"
         ),
+        # The dense weight's gradients are [rows, channels, taps]. A tap lies `apart` cells from the next, and a
+        # position `step` cells.
+        "SparseTakeArgs: sparse_conv2d_take": (
+            "structure:uint32[] dense:float[] gradients:float[]! count rows part parts blocks kinds is_whole header "
+            "list_words runs_at plane phase_plane pitch cut block channels taps taps_along step_down step_along "
+            "apart_down apart_along phases_along"
+        ),
     }
 )
 
-UNPACKERS = 128
+UNPACKERS, SHARERS = 128, 8  # threads of a block, and blocks that share the runs of a cell's tile
+TAKEN_TILES = 4  # of a cell's channels, each by blocks of its own, where gradients are taken
+TAKEN_FROM = 0.02  # density from which the whole weight's gradient takes less time
 CUT_FOR, SHARED_FOR = 128, 16  # examples: what is good for them is what all batches have
 _SAID = ("count", "rows", "part", "parts", "blocks", "kinds", "is_whole", "list_words", "runs_at", "plane", "pitch")
 CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)  # of a block of channels that has no room in a tile, or too little
@@ -80,8 +90,40 @@ def sparse_conv2d_grad_weight(
     y_lanes: int,
 ) -> Launches:
     layout = _layout(x, dy, gradients, (kernel, stride, padding, dilation))
+    if x_lanes == y_lanes == 1 and gradients.size >= TAKEN_FROM * layout.rows * layout.channels * layout.layer.taps:
+        return _taken(layout, x, dy, structure, gradients)
     call = _call(layout, x.shape[0], is_gradient=True)
     return [_unpack(call, layout, structure, None), *call.gradient(Images(x, x_lanes), Images(dy, y_lanes), gradients)]
+
+
+def _taken(
+    layout: SparseConvolutionLayout, x: KernelArray, dy: KernelArray, structure: KernelArray, gradients: KernelArray
+) -> Launches:
+    """Plan the whole weight's gradient in scratch memory, of which the kept weights' gradients are taken."""
+    layer, along = layout.layer, layout.axes[1]
+    dense = Scratch(0, 4 * layout.rows * layout.channels * layer.taps)
+    shape = layer.outs, layer.ins, *layer.kernel
+    whole = weight_gradient(x, dy, dense, shape, layer.stride, layer.padding, layer.dilation)
+    said = {name: getattr(layout, name) for name in _SAID}
+    offsets = {"header": HEADER, "phase_plane": (layout.band + layout.extents[0]) * layout.pitch}
+    steps = {"step_down": layer.stride[0], "step_along": layer.stride[1], "phases_along": along.source_phases}
+    steps |= {"apart_down": layer.dilation[0], "apart_along": layer.dilation[1], "taps_along": layer.kernel[1]}
+    extents = {"block": layout.block, "channels": layout.channels, "taps": layer.taps}
+    tiles = min(TAKEN_TILES, layout.block)
+    take = tiled(
+        "sparse_conv2d_take",
+        (layout.parts * layout.blocks, tiles, SHARERS),
+        UNPACKERS,
+        structure=structure,
+        dense=dense,
+        gradients=gradients,
+        **said,
+        **offsets,
+        **steps,
+        **extents,
+        cut=-(-layout.block // tiles),
+    )
+    return [*whole, take]
 
 
 def _layout(
@@ -134,7 +176,7 @@ def _unpack(
     tile = {"tile_rows": rows, "tile_pitch": pitch, "group_pitch": group_pitch, "phases": phases, "most": most}
     return tiled(
         "sparse_conv2d_unpack",
-        (layout.parts * layout.blocks, call.layer.cuts, 1),
+        (layout.parts * layout.blocks, call.layer.cuts, SHARERS),
         UNPACKERS,
         structure=structure,
         values=values,

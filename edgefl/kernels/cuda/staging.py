@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,10 @@ class Span(NamedTuple):
         """The bytes as an array, which is valid as long as their owner lives."""
         memory = (ctypes.c_uint8 * (self.last - self.first)).from_address(self.first)
         return np.ndarray(len(memory), np.uint8, memoryview(memory))
+
+    def has(self, array: Array) -> bool:
+        """Return whether the first byte of the array is one of these bytes."""
+        return self.first <= array.ctypes.data < self.last
 
 
 class StagedArrays:
@@ -59,15 +63,27 @@ class StagedArrays:
                 return self._address(position) + host - span.first
         return None
 
-    def is_changed(self) -> bool:
-        """Copy the host's arrays to the mirror, and return whether an array that is only read has changed."""
-        is_changed = not self._is_fresh
-        for span, found, offset in zip(self._spans, self._bytes, self._offsets, strict=True):
-            kept = self._mirror[offset : offset + found.size]
-            is_changed = is_changed or not (span.is_written or np.array_equal(kept, found))
-            kept[:] = found
+    def changed(self) -> list[Span]:
+        """Copy the host's arrays to the mirror, and return the spans that are only read and have changed."""
+        found = []
+        for span, kept, here in self._sides():
+            if not (span.is_written or (self._is_fresh and np.array_equal(kept, here))):
+                found.append(span)
+            kept[:] = here
         self._is_fresh = True
-        return is_changed
+        return found
+
+    def note(self, array: Array) -> None:
+        """Take it that the device has what the host's `array` contains now."""
+        for span, kept, here in self._sides():
+            if span.has(array):
+                first = array.ctypes.data - span.first
+                kept[first : first + array.nbytes] = here[first : first + array.nbytes]
+
+    def _sides(self) -> Iterator[tuple[Span, NDArray[np.uint8], NDArray[np.uint8]]]:
+        """Yield each span with its bytes in the mirror and its bytes in the host's arrays."""
+        for span, here, offset in zip(self._spans, self._bytes, self._offsets, strict=True):
+            yield span, self._mirror[offset : offset + here.size], here
 
     def upload(self, is_changed: bool) -> None:
         """Upload arrays that are only read if they have changed, and all arrays that are written."""
@@ -78,9 +94,9 @@ class StagedArrays:
         """Download the arrays that are written."""
         for first, size, address in self._pieces(self._read_end):
             self._device.download(self._mirror.ctypes.data + first, address, size)
-        for span, found, offset in zip(self._spans, self._bytes, self._offsets, strict=True):
+        for span, kept, here in self._sides():
             if span.is_written:
-                found[:] = self._mirror[offset : offset + found.size]
+                here[:] = kept
 
     def _address(self, position: int) -> int:
         return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .launch import THREADS, KernelArray, Launches, Scratch, StructValues, block_of, launch, struct_values, tiled
+from .launch import THREADS, KernelArray, Launches, Scratch, StructValues, block_of, fours, launch, struct_values, tiled
 from .structs import declare
 
 declare(
@@ -48,7 +48,7 @@ def sgd(
     linear: KernelArray | None = None,
 ) -> Launches:
     gradient = _gradient(w, grad, scale, centre, linear, block_of(w, rows, cols))
-    return [launch("sgd", grad.size, gradient=gradient, velocity=velocity, hyper=hyper, nesterov=0)]
+    return [launch("sgd", _work(grad, rows, cols), gradient=gradient, velocity=velocity, hyper=hyper, nesterov=0)]
 
 
 def nesterov(
@@ -63,7 +63,7 @@ def nesterov(
     linear: KernelArray | None = None,
 ) -> Launches:
     gradient = _gradient(w, grad, scale, centre, linear, block_of(w, rows, cols))
-    return [launch("sgd", grad.size, gradient=gradient, velocity=velocity, hyper=hyper, nesterov=1)]
+    return [launch("sgd", _work(grad, rows, cols), gradient=gradient, velocity=velocity, hyper=hyper, nesterov=1)]
 
 
 def begin_adam(settings: KernelArray, steps: KernelArray, rates: KernelArray) -> Launches:
@@ -84,6 +84,11 @@ def adam(
 ) -> Launches:
     gradient = _gradient(w, grad, scale, centre, linear, block_of(w, rows, cols))
     return [launch("adam", grad.size, gradient=gradient, mean=mean, square=square, rates=rates)]
+
+
+def _work(grad: KernelArray, rows: KernelArray | None, cols: KernelArray | None) -> int:
+    """Return the number of threads of a step: values that lie in the weight as in the gradient are taken in fours."""
+    return fours(grad.size) if rows is None and cols is None else grad.size
 
 
 def _gradient(

@@ -13,6 +13,7 @@ import pytest
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment, Settings
+from edgefl.kernels import sparse_choice
 from edgefl.learning import GraphLearner
 from edgefl.methods import build
 from edgefl.methods.rounds import state_file
@@ -46,9 +47,11 @@ def trained(path: Path, name: str, federation: Federation, backend: str) -> dict
 
 @pytest.mark.parametrize("name", METHODS)
 def test_rounds_are_the_same_each_time_and_as_on_the_processor(
-    name: str, federation: Federation, tmp_path: Path
+    name: str, federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standin.backend()
+    monkeypatch.setitem(sparse_choice.FEWEST_OF, "cuda", 64)
+    monkeypatch.setitem(sparse_choice.LINEAR, "cuda", (0.2, 0.2))
     first, again = (trained(tmp_path / part, name, federation, "cuda") for part in ("first", "again"))
     near = trained(tmp_path / "near", name, federation, "native")
     assert first.keys() == again.keys() == near.keys()

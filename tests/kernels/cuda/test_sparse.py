@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgefl.kernels import sparse_choice
 from edgefl.kernels.checks import ArgumentCheck
 from edgefl.kernels.cuda import host, sparse_tiling
 from edgefl.learning import GraphLearner
@@ -70,11 +71,12 @@ def test_any_tiling_gives_the_results_of_the_reference(cuda: ModuleType, monkeyp
     each((case, lambda case=case: check_case(cuda, case)) for case in (*calls(LAYERS, 0.3), *matrices()))
 
 
-@pytest.mark.parametrize(("density", "expected"), [(0.1, {"fc1.weight"}), (0.3, set())])
+@pytest.mark.parametrize(("density", "expected"), [(0.04, {"fc1.weight"}), (0.1, set())])
 def test_a_learner_runs_layers_at_the_mask_alone_where_few_are_left(
-    cuda: ModuleType, density: float, expected: set[str]
+    cuda: ModuleType, density: float, expected: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The present rule decides. fc2 has few outputs."""
+    """The present rule decides, but for the size of layers. fc2 has few outputs."""
+    monkeypatch.setitem(sparse_choice.FEWEST_OF, "cuda", 64)
     graph = Graph((64,), (Node("fc1", Linear(64, 64), ("input",)), Node("fc2", Linear(64, 5), ("fc1",))))
     learner = GraphLearner(Model(graph, graph.init(stream(1, INIT))), "cuda")
     drawn = {name: np.random.default_rng(1).random(learner.spec.params[name].shape) < density for name in WEIGHTS}
