@@ -145,7 +145,7 @@ def _vector_norm(
     expect("dtype", dtype, None)
     squares = lift.call(elementwise, "a * a", lift.lifted(input))
     total = lift.call(reduction, squares, "sum", _dims(lift, input, dim), keepdim)
-    return lift.call(elementwise, "where(a > 0, sqrt(a), 0)", total)
+    return lift.call(elementwise, "where(a > 0, sqrt(where(a > 0, a, 1)), 0)", total)
 
 
 def _variance(lift: Lifting, input: fx.Node, dim: Any = None, **settings: Any) -> Any:

@@ -1,7 +1,8 @@
 """Values of parameters that take several computed parameters, one after another.
 
-These are products of any factors (einsum), permuted axes, weight norm along any axis, expressions value by value, and a
-convolution of single cells over constants. models/graph/computed_parameters.py has the operations of the chains.
+These are products of any factors (einsum), permuted axes, sums and Euclidean norms along axes, weight norm along any
+axis, expressions value by value, and a convolution of single cells over constants. The operations of the chains are in
+models/graph/computed_parameters.py.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class ParameterChain(Protocol):
         """Return the value of a constant."""
 
 
+ROOT = "where(a > 0, sqrt(where(a > 0, a, 1)), 0)"
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 Chain = Callable[[ParameterChain, fx.Node], str]
 
@@ -207,6 +209,42 @@ def _broadcast(steps: ParameterChain, operand: object, shape: Shape) -> str:
     return permuted(steps, whole, tuple(order.index(at) for at in range(len(shape))))
 
 
+def _total(steps: ParameterChain, name: str, node: fx.Node, dims: object) -> str:
+    """Return the sums of a parameter along axes, whose shape is the node's: a product with ones."""
+    shape = steps.shape_of(name)
+    over = {int(dim) % len(shape) for dim in dims} if isinstance(dims, list | tuple) and dims else {*range(len(shape))}
+    rest = [axis for axis in range(len(shape)) if axis not in over]
+    rows, count = (math.prod(shape[axis] for axis in axes) for axes in (rest, over))
+    matrix = reshaped(steps, permuted(steps, name, (*rest, *sorted(over))), (rows, count))
+    found = steps.apply(MatrixProduct(rows, count, 1), matrix, steps.constant(torch.ones(count, 1)))
+    return reshaped(steps, found, tuple(int(size) for size in node.meta["val"].shape))
+
+
+def _sum(steps: ParameterChain, node: fx.Node) -> str:
+    return _total(steps, _first(steps, node), node, node.args[1] if len(node.args) > 1 else None)
+
+
+def _vector_norm(steps: ParameterChain, node: fx.Node) -> str:
+    """Return the Euclidean norms along axes, whose gradient is 0 where the norm is 0, as in torch."""
+    name, settings = _first(steps, node), (*node.args[1:], 2, None)
+    if settings[0] != 2 or node.kwargs:
+        raise GraphError(f"linalg_vector_norm of a parameter with ord={settings[0]}; expected ord=2 and no dtype")
+    squares = steps.apply(ParameterExpression(steps.shape_of(name), "a * a"), name)
+    total = _total(steps, squares, node, settings[1] if len(node.args) > 2 else None)
+    return steps.apply(ParameterExpression(steps.shape_of(total), ROOT), total)
+
+
+def _clamp_min(steps: ParameterChain, node: fx.Node) -> str:
+    least, name = node.args[1], _first(steps, node)
+    if not isinstance(least, int | float):
+        raise GraphError("clamp_min of a parameter by a tensor; expected a number")
+    return steps.apply(ParameterExpression(steps.shape_of(name), f"maximum(a, {float(least)!r})"), name)
+
+
+def _expand(steps: ParameterChain, node: fx.Node) -> str:
+    return _broadcast(steps, node.args[0], tuple(int(size) for size in node.meta["val"].shape))
+
+
 def is_of_cells(node: fx.Node) -> bool:
     """Return whether a node is a view of a convolution over constants, whose axes no parameter of the module has."""
     while packet(node).removeprefix("_unsafe_") in VIEWING and isinstance(node.args[0], fx.Node):
@@ -221,6 +259,11 @@ CHAINS: dict[str, Chain] = {
     "einsum": _einsum,
     "conv1d": _cells,
     "conv2d": _cells,
+    "sum": _sum,
+    "linalg_vector_norm": _vector_norm,
+    "clamp_min": _clamp_min,
+    "expand": _expand,
+    "expand_as": _expand,
     **{name: _expression(f"{name}(a)") for name in ("abs", "sin", "cos", "exp", "log", "sqrt")},
     **{name: _expression(f"{name}(a, b)") for name in ("maximum", "minimum")},
     **{name: _expression(f"a {sign} b") for name, sign in SIGNS.items()},
