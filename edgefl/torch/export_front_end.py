@@ -35,7 +35,7 @@ from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
 from edgefl.torch.training_difference import agreed
 
 TABLE = (
-    ATEN_FUNCTIONS | ATEN_COMPOSITIONS | ATEN_EXPRESSIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION | ATEN_NORMS
+    ATEN_FUNCTIONS | ATEN_EXPRESSIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION | ATEN_NORMS | ATEN_COMPOSITIONS
 )
 
 

@@ -53,6 +53,15 @@ TAKEN: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
     "one feature": (lambda x: torch.abs(x[:, 4:5]) + x[:, 1:2], FEATURES),
     "halves of channels": (lambda x: torch.cat([torch.sigmoid(y) for y in torch.split(x, 2, 1)][::-1], 1), PLANES),
     "steps": (lambda x: torch.abs(sum(x.unbind(1))), SEQUENCE),
+    "stacked features": (lambda x: torch.stack([x, torch.tanh(x)], 1) * 2, FEATURES),
+    "stacked steps": (lambda x: torch.stack([x[:, 1], torch.tanh(x[:, 0])], 2), SEQUENCE),
+    "products of pairs of steps": (lambda x: torch.bmm(x, x.transpose(1, 2)), SEQUENCE),
+    "a product of results": (lambda x: torch.tanh(x).transpose(1, 2) @ x, SEQUENCE),
+    "a triangle of products": (
+        lambda x: (x @ x.transpose(1, 2))[:, torch.tensor([1, 2, 2, 3]), torch.tensor([0, 0, 1, -1])],
+        SEQUENCE,
+    ),
+    "features in another order": (lambda x: x[:, torch.tensor([4, 5, 1, 0])], FEATURES),
     "a channel shuffle": (shuffled, PLANES),
     "a channel shuffle of uneven groups": (lambda x: shuffled(torch.cat([x, torch.abs(x[:, :2])], 1)), PLANES),
 }

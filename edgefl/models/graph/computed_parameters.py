@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from edgefl.kernels.expression_steps import MOST_INPUTS
 from edgefl.kernels.reference.elementwise import evaluate
 from edgefl.models.graph.expression import parsed
-from edgefl.models.graph.expression_gradient import forward
+from edgefl.models.graph.expression_gradient import check_gradients, forward
 from edgefl.models.graph.operations import Operation, Shape
 
 Array = NDArray[Any]
@@ -267,7 +267,7 @@ class ParameterExpression(ParameterOperation):
     def __post_init__(self) -> None:
         if not isinstance(self.expression, str):
             self.refuse(f"expression={self.expression!r}", "the text of an expression")
-        parsed(self.expression)
+        check_gradients(self.expression)
 
     @property
     def sources(self) -> tuple[Shape, ...]:
