@@ -58,17 +58,28 @@ def _given(
             f"{parts[1].own} heads of keys and {parts[2].own} of values; expected a divisor of {heads} heads"
         )
     mask = AttentionMask(is_causal) if attn_mask is None else _mask(lift, attn_mask, batch, heads)
-    bias = () if mask.bias is None else tuple(mask.bias.shape)
     factor = scale_of(parts, scale, size)
-    op = Attention(heads, parts[1].own, size, factor, mask.causal or is_causal, mask.window, dropout, bias)
+    op = Attention(heads, parts[1].own, size, factor, mask.causal or is_causal, mask.window, dropout, mask.shape)
     found = lift.layer(SequenceAttention(op), {"bias": mask.bias}, joined(lift, parts, size), name="attention")
     return _result(lift, found, sizes)
 
 
 def _mask(lift: Lifting, attn_mask: Any, batch: int, heads: int) -> AttentionMask:
-    if lift.is_value(attn_mask) or lift.is_parameter(attn_mask):
-        raise GraphError("attn_mask is computed from the input or from a parameter; expected a constant")
+    if lift.is_value(attn_mask):
+        raise GraphError("attn_mask is computed from the input; expected a constant or a parameter")
+    if lift.is_parameter(attn_mask):
+        return _trained_bias(lift, attn_mask, heads)
     return mask_of(as_tensor(lift.known(attn_mask)), batch, heads)
+
+
+def _trained_bias(lift: Lifting, bias: fx.Node, heads: int) -> AttentionMask:
+    """Return the mask for a bias [..., heads, queries, keys] of parameters, which all examples share."""
+    sizes = tuple(1 if isinstance(size, torch.SymInt) else int(size) for size in bias.meta["val"].shape)
+    masks, queries, keys = (*(1 for _ in range(3 - len(sizes))), *sizes)[-3:]
+    if math.prod(sizes) != masks * queries * keys or masks not in (1, heads) or queries != keys:
+        raise GraphError(f"a bias of shape {sizes} for {heads} heads; expected heads, queries and as many keys")
+    name, shape = lift.permuted(bias, (masks, queries, keys), (0, 2, 1))
+    return AttentionMask(bias=name, shape=shape)
 
 
 def _self_attention(

@@ -24,7 +24,7 @@ from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.followed_moves import FollowedMoves
 from edgefl.torch.in_place_writes import Memory, is_in_place
 from edgefl.torch.lifted_parameters import LiftedParameters
-from edgefl.torch.parameter_chains import is_of_cells
+from edgefl.torch.parameter_chains import is_of_cells, permuted, reshaped
 from edgefl.torch.traced_call import refused
 
 if TYPE_CHECKING:
@@ -174,6 +174,12 @@ class Lifting:
         name = self.weights.transposed(source)
         self._publish()
         return name
+
+    def permuted(self, source: fx.Node, shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+        """Return the name and the shape of a parameter, seen in a shape, whose axis i becomes axis order[i]."""
+        name = permuted(self.weights, reshaped(self.weights, self.weights.name_of(source), shape), order)
+        self._publish()
+        return name, self.weights.shape_of(name)
 
     def _check_buffer(self, node: fx.Node) -> None:
         """Raise GraphError if a node writes into a parameter, or into a buffer that is not a count of batches."""

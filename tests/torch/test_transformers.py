@@ -120,6 +120,41 @@ def test_a_neuron_is_a_head_of_keys_or_a_row_of_the_gate() -> None:
     assert spec.params["o.weight"].cols == rows["q"] and spec.params["down.weight"].cols == rows["gate"]
 
 
+class Relative(nn.Module):
+    """Attention with a bias by the distance of two steps: T5 reads rows of an embedding, Swin and LeViT a parameter."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        torch.manual_seed(6)
+        self.kind, count = kind, 2 * STEPS - 1
+        self.qkv, self.head = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3)
+        if kind == "embedding":
+            self.rows = nn.Embedding(count, 4)
+        else:
+            self.table = nn.Parameter(torch.randn((4, count) if kind == "columns" else (count, 4)))
+
+    def bias(self) -> Tensor:
+        places = BEHIND + STEPS - 1
+        if self.kind == "columns":
+            return self.table[:, places]
+        rows = self.rows(places) if self.kind == "embedding" else self.table[places.view(-1)].view(STEPS, STEPS, -1)
+        bias = rows.permute(2, 0, 1).unsqueeze(0)
+        return torch.where(BEHIND >= 0, bias, -1e9) if self.kind == "causal" else bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).view(x.shape[0], STEPS, 3, 4, SIZE).permute(2, 0, 3, 1, 4)
+        y = functional.scaled_dot_product_attention(q, k, v, self.bias())
+        return self.head(y.transpose(1, 2).reshape(x.shape[0], STEPS, WIDTH)).mean(1)
+
+
+@pytest.mark.parametrize("kind", ["embedding", "rows", "columns", "causal"])
+def test_a_bias_of_distances_is_trained(kind: str) -> None:
+    graph = assert_as_in_float64(Relative(kind), X).graph
+    (op,) = [node.op for node in graph.nodes if isinstance(node.op, Attention)]
+    assert op.bias == (4, STEPS, STEPS)
+    assert [each.op.title for each in graph.computed].count("RowsAtPlaces") == 1
+
+
 class Merged(nn.Module):
     """A block of GPT-2, whose layers see examples and steps in one axis, with a weight [inputs, outputs]."""
 
