@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.torch.aten_layers import ATEN_LAYERS
@@ -76,7 +77,7 @@ def _product(lift: Lifting, input: fx.Node, other: fx.Node) -> Any:
     return lift.call(reduction, lift.call(elementwise, "a * b", rows, cols), "sum", (3,), False)
 
 
-def _matmul(lift: Lifting, input: fx.Node, other: fx.Node) -> Any:
+def matrix_product(lift: Lifting, input: fx.Node, other: fx.Node) -> Any:
     """Return a product of two results, or the Linear layer of a result and a parameter."""
     both = lift.is_value(input) and lift.is_value(other)
     return (_product if both else ATEN_LAYERS["matmul"])(lift, input, other)
@@ -101,6 +102,31 @@ def _index(lift: Lifting, input: fx.Node, indices: list[Any]) -> Any:
     return found[0] if len(found) == 1 else lift.call(torch.cat, found, 1)
 
 
+def _roll(lift: Lifting, input: fx.Node, shifts: Any, dims: Any = ()) -> Any:
+    """Return positions shifted around the ends of axes."""
+    value, sizes = lift.lifted(input), lift.extents(input)
+    pairs = zip(*(each if isinstance(each, list | tuple) else [each] for each in (shifts, dims)), strict=True)
+    for shift, dim in pairs:
+        at, size = dim % len(sizes), sizes[dim]
+        if at == 0:
+            raise GraphError("a shift along the batch; expected a shift along another axis")
+        if behind := shift % size:
+            parts = ((size - behind, behind), (0, size - behind))
+            value = lift.call(torch.cat, [lift.call(torch.narrow, value, at, *part) for part in parts], at)
+    return value
+
+
+def _pad(lift: Lifting, input: fx.Node, pad: list[int], mode: str = "constant", value: Any = None) -> Any:
+    """Return zeros around planes, whose channels may be last."""
+    found = lift.lifted(input)
+    if not any(pad):
+        return found
+    if len(pad) == 6 and pad[:2] == [0, 0] and input.meta["val"].dim() == 4:
+        found = lift.call(functional.pad, lift.call(torch.permute, found, 0, 3, 1, 2), pad[2:], mode, value)
+        return lift.call(torch.permute, found, 0, 2, 3, 1)
+    return lift.call(functional.pad, found, pad, mode, value)
+
+
 def _runs(places: list[int]) -> list[tuple[int, int]]:
     """Return the starts and the lengths of runs of neighbouring places."""
     found: list[tuple[int, int]] = []
@@ -118,7 +144,8 @@ ATEN_COMPOSITIONS: dict[str, Entry] = {
     "unbind": _unbind,
     "stack": _stack,
     "bmm": _product,
-    "matmul": _matmul,
     "index": _index,
+    "roll": _roll,
+    "pad": _pad,
 }
 """The calls for ATen operations, by the name of the operation without its overload."""

@@ -309,6 +309,16 @@ def _sizes(node: fx.Node) -> Shape:
     return tuple(1 if isinstance(size, torch.SymInt) else int(size) for size in node.meta["val"].shape)
 
 
+def for_windows(steps: ParameterChain, name: str, windows: int, fixed: Tensor | None) -> str:
+    """Return the name of a bias [heads, ...], repeated for each window, plus a constant [windows * heads, ...]."""
+    heads, *rest = steps.shape_of(name)
+    whole, count = (windows * heads, *rest), heads * math.prod(rest)
+    if windows > 1:
+        row, ones = reshaped(steps, name, (1, count)), steps.constant(torch.ones(windows, 1))
+        name = reshaped(steps, steps.apply(MatrixProduct(windows, 1, count), ones, row), whole)
+    return name if fixed is None else steps.apply(ParameterSum(whole), name, steps.constant(fixed))
+
+
 def is_of_cells(node: fx.Node) -> bool:
     """Return whether a node is a view of a convolution over constants, whose axes no parameter of the module has."""
     while packet(node).removeprefix("_unsafe_") in VIEWING and isinstance(node.args[0], fx.Node):

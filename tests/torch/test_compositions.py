@@ -62,6 +62,13 @@ TAKEN: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
         SEQUENCE,
     ),
     "features in another order": (lambda x: x[:, torch.tensor([4, 5, 1, 0])], FEATURES),
+    "shifted planes": (lambda x: torch.roll(torch.abs(x), (1, -3), (2, 1)), PLANES),
+    "every other channel": (lambda x: torch.cat([x[:, ::2], torch.abs(x[:, 1::2])], 1), PLANES),
+    "rows of planes": (lambda x: torch.abs(x[:, :, 1:]) * x[:, :, ::3], PLANES),
+    "four exchanged axes": (
+        lambda x: torch.abs(x).view(-1, 2, 2, 3, 2).permute(0, 4, 3, 2, 1).reshape(-1, 4, 3, 2),
+        PLANES,
+    ),
     "a channel shuffle": (shuffled, PLANES),
     "a channel shuffle of uneven groups": (lambda x: shuffled(torch.cat([x, torch.abs(x[:, :2])], 1)), PLANES),
 }
@@ -113,10 +120,8 @@ def test_a_parameter_with_more_positions_repeats_the_value() -> None:
 
 REFUSED: dict[str, tuple[Callable[[Tensor], Tensor], Tensor, str]] = {
     "all axes": (lambda x: torch.abs(x) + x.sum(), FEATURES, "torch.sum: dim=(0, 1); expected axes without the batch"),
-    "four axes": (
-        lambda x: torch.abs(x).view(-1, 2, 2, 3, 2).permute(0, 4, 3, 2, 1).reshape(-1, 4, 3, 2), PLANES,
-        "views that exchange 4 axes; expected at most 3 beside the batch"),
-    "every other channel": (lambda x: torch.abs(x)[:, ::2], PLANES, "of 4 channels; expected consecutive channels"),
+    "channels from the end": (
+        lambda x: torch.abs(x)[:, 1::3], PLANES, "of 4 channels; expected consecutive channels, or one of each few"),
 }  # fmt: skip
 
 

@@ -155,6 +155,74 @@ def test_a_bias_of_distances_is_trained(kind: str) -> None:
     assert [each.op.title for each in graph.computed].count("RowsAtPlaces") == 1
 
 
+class Written(nn.Module):
+    """Attention as products and a softmax, with a scale and a constant that is added."""
+
+    def __init__(self, mask: Tensor, dropout: float = 0.0) -> None:
+        super().__init__()
+        torch.manual_seed(7)
+        self.qkv, self.head, self.mask = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3), mask
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (each.view(x.shape[0], STEPS, 4, SIZE).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        scores = q @ k.transpose(-2, -1) / 1.5 + self.mask
+        y = (self.dropout(scores.softmax(-1)) @ v).permute(0, 2, 1, 3).reshape(x.shape[0], STEPS, WIDTH)
+        return self.head(y).mean(1)
+
+
+@pytest.mark.parametrize("name", ["causal", "bias of heads", "dropout"])
+def test_attention_that_is_written_out_is_one_operation(name: str) -> None:
+    mask = MASKS["bias of heads"][0] if name == "bias of heads" else MASKS["added"][0]
+    assert mask is not None
+    module = Written(mask, 0.25 if name == "dropout" else 0.0)
+    graph = from_torch(module, X).graph if name == "dropout" else assert_as_in_float64(module, X).graph
+    (op,) = [node.op for node in graph.nodes if isinstance(node.op, Attention)]
+    assert (op.scale, op.causal, op.p) == (1 / 1.5, name != "bias of heads", 0.25 if name == "dropout" else 0.0)
+
+
+class Windowed(nn.Module):
+    """Attention within windows of 2 x 2 cells, with a bias of distances, as Swin has it. Windows join the batch.
+
+    shift  number of cells by which the windows are shifted around the plane, with a mask of the cells that meet there
+    """
+
+    def __init__(self, shift: int) -> None:
+        super().__init__()
+        torch.manual_seed(8)
+        self.shift, self.table = shift, nn.Parameter(torch.randn(9, 2))
+        self.norm, self.qkv, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3)
+        self.register_buffer("places", torch.tensor([4, 5, 7, 8, 3, 4, 6, 7, 1, 2, 4, 5, 0, 1, 3, 4]))
+
+    def windows(self, x: Tensor) -> Tensor:
+        x = x.view(-1, 2, 2, 2, 2, x.shape[-1]).permute(0, 1, 3, 2, 4, 5)
+        return x.reshape(-1, 4, x.shape[-1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, part = x.shape[0], WIDTH // 2
+        x = functional.pad(x, (0, 0, 0, 1, 0, 1))
+        x = self.windows(torch.roll(x, (-self.shift, -self.shift), (1, 2)))
+        q, k, v = self.qkv(self.norm(x)).reshape(batch * 4, 4, 3, 2, part).permute(2, 0, 3, 1, 4)
+        scores = q * part**-0.5 @ k.transpose(-2, -1)
+        scores = scores + self.table[self.places].view(4, 4, -1).permute(2, 0, 1).contiguous().unsqueeze(0)
+        if self.shift:
+            cells = torch.arange(4)[:, None] // 3 * 2 + torch.arange(4) // 3
+            region = self.windows(cells[None, :, :, None].float())[:, :, 0]
+            mask = torch.zeros(4, 4, 4).masked_fill(region[:, None] != region[:, :, None], -100.0)
+            scores = (scores.view(batch, 4, 2, 4, 4) + mask[None, :, None]).view(-1, 2, 4, 4)
+        y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch * 4, 4, WIDTH)
+        y = torch.tanh(x + y).view(batch, 2, 2, 2, 2, WIDTH).permute(0, 1, 3, 2, 4, 5).reshape(batch, 4, 4, WIDTH)
+        y = torch.roll(y, (self.shift, self.shift), (1, 2))[:, :3, :3]
+        return self.head(torch.cat([y[:, 1:, 1:], y[:, :2, 1:]], -2)).mean((1, 2))
+
+
+def test_attention_within_windows_has_a_head_for_each_window() -> None:
+    x = torch.randn(5, 3, 3, WIDTH, generator=torch.Generator().manual_seed(9))
+    graph = assert_as_in_float64(Windowed(1), x).graph
+    (op,) = [node.op for node in graph.nodes if isinstance(node.op, Attention)]
+    assert (op.num_heads, op.kv_heads, op.head_dim, op.bias) == (8, 8, WIDTH // 2, (8, 4, 4))
+
+
 class Merged(nn.Module):
     """A block of GPT-2, whose layers see examples and steps in one axis, with a weight [inputs, outputs]."""
 
