@@ -17,6 +17,7 @@ from edgefl.errors import GraphError
 from edgefl.torch.aten_layers import ATEN_LAYERS
 from edgefl.torch.aten_lifting import Entry, Lifting
 from edgefl.torch.expression_calls import elementwise, reduction
+from edgefl.torch.followed_moves import MOST_RANK
 
 MOST_TERMS = 1 << 16  # products of single values that a product of two results may have for each example
 MOST_RUNS = 64  # runs of neighbouring places, each of which is one operation
@@ -52,6 +53,8 @@ def _parts(length: int, size: int) -> list[int]:
 
 def _unbind(lift: Lifting, input: fx.Node, dim: int = 0) -> Any:
     value, at = lift.lifted(input), dim % input.meta["val"].dim()
+    if input.meta["val"].dim() > MOST_RANK:
+        raise GraphError(f"parts of a view of {input.meta['val'].dim()} axes; expected at most {MOST_RANK} axes")
     found = [lift.call(torch.select, value, at, index) for index in range(lift.extents(input)[dim])]
     lift.several[lift.node] = tuple(found)
     return found[0]

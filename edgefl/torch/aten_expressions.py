@@ -156,6 +156,31 @@ def _variance(lift: Lifting, input: fx.Node, dim: Any = None, **settings: Any) -
     return lift.call(reduction, squares, "mean", dims, bool(settings.get("keepdim", False)))
 
 
+def _softmax(name: str, expression: str) -> Entry:
+    """Return an entry for a softmax along an axis. At the end of the module it is left to the loss."""
+
+    def entry(lift: Lifting, input: fx.Node, dim: int, dtype: Any = None) -> Any:
+        if _is_end(lift.node):
+            return ATEN_FUNCTIONS[name](lift, input, dim)
+        expect("dtype", dtype, None)
+        value, dims = lift.lifted(input), _dims(lift, input, dim)
+        largest = lift.call(reduction, value, "max", dims, True)
+        below = lift.call(elementwise, "a - b", value, largest)
+        powers = lift.call(elementwise, "exp(a)", below)
+        total = lift.call(reduction, powers, "sum", dims, True)
+        return lift.call(elementwise, expression, below if name == "log_softmax" else powers, total)
+
+    return entry
+
+
+def _is_end(node: fx.Node) -> bool:
+    """Return whether the module returns a node, or copies of it alone."""
+    return all(
+        user.op == "output" or (packet(user) in ("alias", "clone", "contiguous") and _is_end(user))
+        for user in node.users
+    )
+
+
 ATEN_EXPRESSIONS: dict[str, Entry] = {
     **{name: _of_one(f"{name}(a)") for name in ("exp", "log", "sqrt", "sin", "cos")},
     "rsqrt": _of_one("1 / sqrt(a)"),
@@ -181,5 +206,7 @@ ATEN_EXPRESSIONS: dict[str, Entry] = {
     "mean": _mean,
     "linalg_vector_norm": _vector_norm,
     "var": _variance,
+    "softmax": _softmax("softmax", "a / b"),
+    "log_softmax": _softmax("log_softmax", "a - log(b)"),
 }
 """The calls for ATen operations, by the name of the operation without its overload."""

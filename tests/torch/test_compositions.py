@@ -69,6 +69,9 @@ TAKEN: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
         lambda x: torch.abs(x).view(-1, 2, 2, 3, 2).permute(0, 4, 3, 2, 1).reshape(-1, 4, 3, 2),
         PLANES,
     ),
+    "shares of features": (lambda x: torch.softmax(3 * x, 1) * x, FEATURES),
+    "shares of steps": (lambda x: (torch.softmax(x[..., :1], 1) * x).sum(1), SEQUENCE),
+    "logarithms of shares of channels": (lambda x: torch.abs(torch.log_softmax(x, 1)), PLANES),
     "a channel shuffle": (shuffled, PLANES),
     "a channel shuffle of uneven groups": (lambda x: shuffled(torch.cat([x, torch.abs(x[:, :2])], 1)), PLANES),
 }
