@@ -21,6 +21,7 @@ from edgefl.torch.aten_compositions import matrix_product
 from edgefl.torch.aten_heads import heads_of, joined, scale_of
 from edgefl.torch.aten_lifting import Entry, Lifting
 from edgefl.torch.aten_masks import AttentionMask, as_tensor, mask_of
+from edgefl.torch.channel_attention import channel_attention
 from edgefl.torch.code_lines import packet
 from edgefl.torch.moved_values import MOVING, moved, numbered
 from edgefl.torch.sequence_modules import SequenceSelfAttention
@@ -177,7 +178,15 @@ def _product(lift: Lifting, input: Any, other: Any) -> Any:
     if written is None:
         return matrix_product(lift, input, other)
     nodes = (written.query, written.key, written.value)
-    return _given(lift, nodes, None, written.dropout, False, written.scale, written.terms)
+    try:
+        if written.gain is not None:
+            raise GraphError("a parameter that multiplies scores of attention over steps; expected a number")
+        return _given(lift, nodes, None, written.dropout, False, written.scale, written.terms)
+    except GraphError as error:
+        try:
+            return channel_attention(lift, written)
+        except GraphError:
+            raise error from None
 
 
 ATEN_ATTENTION: dict[str, Entry] = {"scaled_dot_product_attention": _attention, "matmul": _product}

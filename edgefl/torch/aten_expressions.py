@@ -19,6 +19,7 @@ from edgefl.torch.traced_call import expect
 COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 POSITIONS: dict[int, tuple[tuple[int, ...], ...]] = {1: ((),), 2: ((),), 3: ((2,), (1,)), 4: ((2, 3), (2,), (3,))}
 """The axes of positions by the number of axes, all positions first. They are pooled (shape_table.py)."""
+ROOT = "where(a > 0, sqrt(where(a > 0, a, 1)), 0)"  # its gradient is 0 where a is 0, as that of a norm in torch
 BROADCASTING = ("add", "sub", "mul", "div", "maximum", "minimum")
 
 
@@ -145,7 +146,7 @@ def _vector_norm(
     expect("dtype", dtype, None)
     squares = lift.call(elementwise, "a * a", lift.lifted(input))
     total = lift.call(reduction, squares, "sum", _dims(lift, input, dim), keepdim)
-    return lift.call(elementwise, "where(a > 0, sqrt(where(a > 0, a, 1)), 0)", total)
+    return lift.call(elementwise, ROOT, total)
 
 
 def _variance(lift: Lifting, input: fx.Node, dim: Any = None, **settings: Any) -> Any:

@@ -64,6 +64,21 @@ def heads_of(lift: Lifting, node: fx.Node) -> Heads:
     return _split(lift, start, sizes, places)
 
 
+def heads_by_features(lift: Lifting, node: fx.Node) -> tuple[fx.Node, int]:
+    """Return the node [batch, steps, features] whose features are heads [batch, heads, features, steps], and the first.
+
+    Raises  GraphError for other values
+    """
+    start = _start(lift, node)
+    sizes = lift.extents(start)
+    if len(sizes) != 3 or start in lift.moves.windows:
+        raise GraphError(f"queries, keys or values of another form; {LAYOUT}")
+    found = _split(lift, start, sizes, moved(lift, node, start, numbered(sizes)).transpose(2, 3))
+    if found.source is not start or found.factor != 1:
+        raise GraphError("attention between channels after a product with a number; expected no product")
+    return start, found.start
+
+
 def _start(lift: Lifting, node: fx.Node) -> fx.Node:
     """Return the node whose values a node moves or repeats."""
     while packet(node) in (*MOVING, "expand") and isinstance(node.args[0], fx.Node):

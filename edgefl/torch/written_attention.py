@@ -28,7 +28,10 @@ class BiasTerm(NamedTuple):
 
 
 class WrittenAttention(NamedTuple):
-    """Queries, keys and values [batch, heads, steps, features], and what happens to the products of the first two."""
+    """Queries, keys and values [batch, heads, steps, features], and what happens to the products of the first two.
+
+    gain  parameter with a number for each head, by which the products are multiplied
+    """
 
     query: fx.Node
     key: fx.Node
@@ -36,6 +39,7 @@ class WrittenAttention(NamedTuple):
     scale: float
     terms: tuple[BiasTerm, ...]
     dropout: float
+    gain: Any = None
 
 
 def written_attention(lift: Lifting, shares: Any, value: Any) -> WrittenAttention | None:
@@ -48,21 +52,21 @@ def written_attention(lift: Lifting, shares: Any, value: Any) -> WrittenAttentio
         node = bare(node.args[0])
     if packet(node) not in ("softmax", "_softmax") or node.args[1] not in (-1, 3):
         return None
-    product, scale, terms = _scores(lift, bare(node.args[0]))
+    product, scale, terms, gain = _scores(lift, bare(node.args[0]))
     if product is None:
         return None
     key = bare(product.args[1])
     if packet(key) != "transpose" or sorted(dim % 4 for dim in key.args[1:]) != [2, 3]:
         raise GraphError("keys of attention in another form; expected queries @ keys.transpose(-2, -1)")
-    return WrittenAttention(bare(product.args[0]), key.args[0], value, scale, terms, dropout)
+    return WrittenAttention(bare(product.args[0]), key.args[0], value, scale, terms, dropout, gain)
 
 
-def _scores(lift: Lifting, node: Any) -> tuple[Any, float, tuple[BiasTerm, ...]]:
-    """Return the product of queries and keys or None, the number that multiplies it, and what is added."""
-    scale, terms = 1.0, list[BiasTerm]()
+def _scores(lift: Lifting, node: Any) -> tuple[Any, float, tuple[BiasTerm, ...], Any]:
+    """Return the product of queries and keys or None, the number that multiplies it, what is added, and its gain."""
+    scale, terms, gain = 1.0, list[BiasTerm](), None
     while isinstance(node, fx.Node):
         if packet(node) == "matmul":
-            return (node if node.meta["val"].dim() == 4 else None), scale, tuple(terms)
+            return (node if node.meta["val"].dim() == 4 else None), scale, tuple(terms), gain
         if packet(node) in ("add", "add_") and not node.kwargs and len(node.args) == 2:
             one, other = node.args if lift.is_value(node.args[0]) else node.args[::-1]
             if lift.is_value(other) or scale != 1:
@@ -71,11 +75,25 @@ def _scores(lift: Lifting, node: Any) -> tuple[Any, float, tuple[BiasTerm, ...]]
             node = bare(one)
         elif (found := scalar_product(lift, node)) is not None:
             node, scale = found[0], scale * found[1]
+        elif (times := _gain(lift, node)) is not None and gain is None:
+            node, gain = times
         elif packet(node) in VIEWS and node.meta["val"].dim() in (4, 5):
             node = bare(node.args[0])
         else:
             break
-    return None, scale, ()
+    return None, scale, (), None
+
+
+def _gain(lift: Lifting, node: fx.Node) -> tuple[Any, fx.Node] | None:
+    """Return the value and the parameter [heads, 1, 1] that a node multiplies, or None for another node."""
+    if packet(node) != "mul":
+        return None
+    for value, other in (node.args[:2], node.args[1::-1]):
+        if lift.is_value(value) and lift.is_parameter(other):
+            assert isinstance(other, fx.Node) and isinstance(value, fx.Node)
+            sizes = tuple(other.meta["val"].shape)
+            return (bare(value), other) if sizes[-3:] == (value.meta["val"].shape[1], 1, 1) else None
+    return None
 
 
 def written_bias(lift: Lifting, terms: tuple[BiasTerm, ...], shape: tuple[int, int, int, int]) -> AttentionMask:

@@ -223,6 +223,29 @@ def test_attention_within_windows_has_a_head_for_each_window() -> None:
     assert (op.num_heads, op.kv_heads, op.head_dim, op.bias) == (8, 8, WIDTH // 2, (8, 4, 4))
 
 
+class OfChannels(nn.Module):
+    """Attention between the channels of a head, of queries and keys of length 1, as EdgeNeXt has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(9)
+        self.qkv, self.head = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3)
+        self.gain = nn.Parameter(torch.tensor([0.5, 2.0]).view(2, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).reshape(x.shape[0], STEPS, 3, 2, -1).permute(2, 0, 3, 4, 1).unbind(0)
+        q, k = functional.normalize(q, dim=-1), functional.normalize(k, dim=-1)
+        shares = ((q @ k.transpose(-2, -1)) * self.gain).softmax(-1)
+        y = (shares @ v).permute(0, 3, 1, 2).reshape(x.shape[0], STEPS, WIDTH)
+        return self.head(x + y).mean(1)
+
+
+def test_attention_between_channels_has_a_position_for_each_channel() -> None:
+    graph = assert_as_in_float64(OfChannels(), X).graph
+    (op,) = [node.op for node in graph.nodes if isinstance(node.op, Attention)]
+    assert (op.num_heads, op.head_dim) == (2, STEPS)
+
+
 class Merged(nn.Module):
     """A block of GPT-2, whose layers see examples and steps in one axis, with a weight [inputs, outputs]."""
 
