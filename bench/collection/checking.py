@@ -19,10 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from bench.collection import oracle
+from bench.collection import noise, oracle
 from bench.collection.conversion import BATCH, Outcome, converted, inputs, samples
 from bench.collection.entry import Entry
 from edgefl.learning import SGD, Adam, FitOptions, GraphLearner, Samples
+from edgefl.learning.batches import Listed
 from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import Model
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -83,7 +84,8 @@ def check(entry: Entry, kinds: tuple[str, ...] = tuple(FROZEN)) -> Iterator[Verd
     plain = oracle.without_dropout(entry.module())
     outcome = converted(plain, entry.example(2))
     yield randomness(entry, outcome)
-    if oracle.is_random(plain, entry.example(BATCH)):
+    has_noise = outcome.model is not None and bool(noise.numbers(outcome.model))
+    if not has_noise and oracle.is_random(plain, entry.example(BATCH)):
         yield Verdict("all trained", Error(0, 0), Error(0, 0), "random in training without dropout; nothing to compare")
         return
     if outcome.model is None:
@@ -99,7 +101,7 @@ def check(entry: Entry, kinds: tuple[str, ...] = tuple(FROZEN)) -> Iterator[Verd
         if found.model is None:
             yield Verdict(kind, Error(0, 0), Error(0, 0), f"refused: {found.refusal}")
             continue
-        batches = Batches(entry, module, known if kind == "half frozen" else None)
+        batches = Batches(entry, module, found.model, known if kind == "half frozen" else None)
         known = known or batches
         for keep, optimizer in FROZEN[kind]:
             yield confirmed(batches, found.model, Case(kind, keep, optimizer))
@@ -142,8 +144,11 @@ def frozen(module: nn.Module, kind: str) -> nn.Module | None:
 def evaluation(entry: Entry, module: nn.Module, model: Model) -> Verdict:
     """Compare outputs in evaluation mode."""
     example = entry.example(BATCH)
-    exact = oracle.evaluated(module, example, torch.float64)[:1]  # a graph computes auxiliary outputs in training alone
-    near = oracle.evaluated(module, example, torch.float32)[:1]
+    runs = []  # a graph computes auxiliary outputs in training alone
+    for dtype in (torch.float64, torch.float32):
+        with noise.drawn(model, noise.EVALUATION):
+            runs.append(oracle.evaluated(module, example, dtype)[:1])
+    exact, near = runs
     found = _outputs(entry, model, example, exact)
     size = max(float(np.abs(each).max()) for each in exact) or 1.0
     ours, theirs = (
@@ -156,11 +161,12 @@ def evaluation(entry: Entry, module: nn.Module, model: Model) -> Verdict:
 class Batches:
     """Batches of a module by their seeds: samples, and torch's passes in float64 and in float32.
 
+    model  its conversion, whose noise torch draws
     wider  the batches of the module of which more is trained: its gradients are those of this module, and further ones
     """
 
-    def __init__(self, entry: Entry, module: nn.Module, wider: Batches | None = None) -> None:
-        self.entry, self.module = entry, module
+    def __init__(self, entry: Entry, module: nn.Module, model: Model, wider: Batches | None = None) -> None:
+        self.entry, self.module, self.model = entry, module, model
         self._known: dict[int, Batch] = {} if wider is None else wider._known
 
     def __getitem__(self, seed: int) -> Batch:
@@ -168,10 +174,11 @@ class Batches:
             example = self.entry.example(BATCH, seed)
             with torch.no_grad():
                 target = self.entry.targets(oracle.outputs_of(copy.deepcopy(self.module)(*example)), seed)
-            double, single = (
-                oracle.trained_pass(self.module, self.entry, example, target, dtype)
-                for dtype in (torch.float64, torch.float32)
-            )
+            passes = []
+            for dtype in (torch.float64, torch.float32):
+                with noise.drawn(self.model, noise.TRAINING):
+                    passes.append(oracle.trained_pass(self.module, self.entry, example, target, dtype))
+            double, single = passes
             self._known[seed] = samples(self.entry, example, target), double, single
         batch, *found = self._known[seed]
         trained = {name for name, each in self.module.named_parameters(remove_duplicate=False) if each.requires_grad}
@@ -204,7 +211,7 @@ def step(batches: Batches, model: Model, case: Case, seed: int) -> Verdict:
     learner = GraphLearner(model)
     before = {name: np.array(value) for name, value in learner.read().items()}
     neurons = None if case.keep == 1 else NeuronSet.draw(ModelSpec.of(model.graph), case.keep, stream(seed, NEURONS))
-    rows = [np.arange(BATCH, dtype=np.int32)]
+    rows = Listed([np.arange(BATCH, dtype=np.int32)], noise.TRAINING)
     learner.fit(batch, rows, _optimizer(case, scale), FitOptions(neurons))
     after = {name: np.array(value) for name, value in learner.read().items()}
     active = _active(model, neurons)

@@ -59,4 +59,16 @@ EFL_KERNEL(dropout_chosen, 256) {
     });
 }
 
+// Numbers of the open interval (0, 1), each value by itself.
+EFL_KERNEL(uniform, 256) {
+    const unsigned size = unsigned(a.channels * a.inner);
+    each_position(a.batch * a.channels * a.inner, [&](int i) {
+        const unsigned example = unsigned(i) / size, e = unsigned(i) % size, k = e % TILE_VALUES / TILE_BLOCKS;
+        const unsigned block = e / TILE_VALUES * TILE_BLOCKS + e % TILE_BLOCKS;
+        const Words words = words_of(a.state, int(a.node), int(example), block);
+        const unsigned word = k == 0 ? words.word[0] : k == 1 ? words.word[1] : k == 2 ? words.word[2] : words.word[3];
+        a.y[i] = float(2 * (word >> 9) + 1) / 16777216.0f;
+    });
+}
+
 EFL_KERNEL(count_step, 1) { ++a.state[1]; }

@@ -1183,6 +1183,18 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             ),
         ),
         Signature(
+            "uniform",
+            "y[B,C,*]! state:int64[3] node:int",
+            "y = (2 (word >> 9) + 1) / 2^24, uniform in (0, 1), by the words of the stream; state as in dropout",
+            rules=("node: 0 <= node < 2147483648: 0 to 2147483647",),
+            c=InC("state batch=B count=C*inner node y"),
+            contract=(
+                "y [batch, count] = (2 (word >> 9) + 1) / 2^24, where value e of example b has word e of the stream of"
+                " efl_dropout. Every backend gives equal bits."
+            ),
+            cuda="y state batch channels inner node",
+        ),
+        Signature(
             "count_step",
             "state:int64[3]+",
             "state[1] += 1, the next step of a stream",

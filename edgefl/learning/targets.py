@@ -11,6 +11,7 @@ from edgefl.errors import DataError
 from edgefl.learning.learner import Samples
 from edgefl.learning.losses import CROSS_ENTROPY, MSE, BinaryCrossEntropy, CrossEntropy, Loss, Targets
 from edgefl.models.graph import Graph
+from edgefl.models.graph.operations import Shape
 
 LARGEST_LABEL = 2**24  # float32 holds every whole number up to this one
 
@@ -26,10 +27,19 @@ def default_loss(y: Targets) -> Loss:
 
 def blank_targets(count: int, graph: Graph, loss: Loss = CROSS_ENTROPY) -> Targets:
     """Return targets of the value 0 for `count` examples and this loss of a model's output."""
-    places = loss.split(graph.output_shape)[1]
+    return _blank(count, graph.output_shape, loss)
+
+
+def blank_auxiliary(count: int, graph: Graph) -> tuple[Targets, ...]:
+    """Return targets of the value 0 for `count` examples of each auxiliary output."""
+    return tuple(_blank(count, graph.shapes[each.result], CROSS_ENTROPY) for each in graph.auxiliary)
+
+
+def _blank(count: int, output: Shape, loss: Loss) -> Targets:
+    places = loss.split(output)[1]
     if loss.has_labels:
         return np.zeros((count, *(places if prod(places) > 1 else ())), np.int32)
-    return np.zeros((count, *graph.output_shape), np.float32)
+    return np.zeros((count, *output), np.float32)
 
 
 def as_targets(y: Targets, loss: Loss) -> Targets:

@@ -17,15 +17,18 @@ from torch import Tensor, fx
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import Attention, SelfAttention
+from edgefl.torch.aten_compositions import matrix_product
 from edgefl.torch.aten_heads import heads_of, joined, scale_of
 from edgefl.torch.aten_lifting import Entry, Lifting
 from edgefl.torch.aten_masks import AttentionMask, as_tensor, mask_of
+from edgefl.torch.channel_attention import channel_attention
 from edgefl.torch.code_lines import packet
 from edgefl.torch.moved_values import MOVING, moved, numbered
 from edgefl.torch.sequence_modules import SequenceSelfAttention
 from edgefl.torch.sequence_table import is_causal_mask
 from edgefl.torch.traced_call import refused
 from edgefl.torch.transformer_modules import SequenceAttention
+from edgefl.torch.written_attention import BiasTerm, written_attention, written_bias
 
 
 def _attention(
@@ -45,7 +48,7 @@ def _attention(
 
 def _given(
     lift: Lifting, nodes: tuple[fx.Node, fx.Node, fx.Node], attn_mask: Any, dropout: float, is_causal: bool,
-    scale: float | None,
+    scale: float | None, terms: tuple[BiasTerm, ...] = (),
 ) -> Any:  # fmt: skip
     """Return the call for attention of queries, keys and values that forward makes."""
     query, key, value = nodes
@@ -57,18 +60,33 @@ def _given(
         raise GraphError(
             f"{parts[1].own} heads of keys and {parts[2].own} of values; expected a divisor of {heads} heads"
         )
+    windows = lift.moves.windows.get(parts[2].source, 1) if parts[2].source is not None else 1
     mask = AttentionMask(is_causal) if attn_mask is None else _mask(lift, attn_mask, batch, heads)
-    bias = () if mask.bias is None else tuple(mask.bias.shape)
+    if terms:
+        mask = written_bias(lift, terms, (windows, heads, steps, steps))
     factor = scale_of(parts, scale, size)
-    op = Attention(heads, parts[1].own, size, factor, mask.causal or is_causal, mask.window, dropout, bias)
+    counts, causal = (windows * heads, windows * parts[1].own), mask.causal or is_causal
+    op = Attention(*counts, size, factor, causal, mask.window, dropout, mask.shape)
     found = lift.layer(SequenceAttention(op), {"bias": mask.bias}, joined(lift, parts, size), name="attention")
-    return _result(lift, found, sizes)
+    return _result(lift, found, sizes, windows)
 
 
 def _mask(lift: Lifting, attn_mask: Any, batch: int, heads: int) -> AttentionMask:
-    if lift.is_value(attn_mask) or lift.is_parameter(attn_mask):
-        raise GraphError("attn_mask is computed from the input or from a parameter; expected a constant")
+    if lift.is_value(attn_mask):
+        raise GraphError("attn_mask is computed from the input; expected a constant or a parameter")
+    if lift.is_parameter(attn_mask):
+        return _trained_bias(lift, attn_mask, heads)
     return mask_of(as_tensor(lift.known(attn_mask)), batch, heads)
+
+
+def _trained_bias(lift: Lifting, bias: fx.Node, heads: int) -> AttentionMask:
+    """Return the mask for a bias [..., heads, queries, keys] of parameters, which all examples share."""
+    sizes = tuple(1 if isinstance(size, torch.SymInt) else int(size) for size in bias.meta["val"].shape)
+    masks, queries, keys = (*(1 for _ in range(3 - len(sizes))), *sizes)[-3:]
+    if math.prod(sizes) != masks * queries * keys or masks not in (1, heads) or queries != keys:
+        raise GraphError(f"a bias of shape {sizes} for {heads} heads; expected heads, queries and as many keys")
+    name, shape = lift.permuted(bias, (masks, queries, keys), (0, 2, 1))
+    return AttentionMask(bias=name, shape=shape)
 
 
 def _self_attention(
@@ -93,11 +111,14 @@ def _self_attention(
     return _result(lift, result, sizes)
 
 
-def _result(lift: Lifting, found: fx.Node, sizes: tuple[int, ...]) -> fx.Node:
+def _result(lift: Lifting, found: fx.Node, sizes: tuple[int, ...], windows: int = 1) -> fx.Node:
     """Keep the call for the result [batch, features, steps], and return the call that refuses it by heads."""
     batch, heads, steps, size = sizes
     joined = numbered(sizes).transpose(1, 2).reshape(batch, steps, heads * size)
-    lift.moves.attended[lift.node] = (lift.call(torch.transpose, found, 1, 2), numbered(sizes), joined)
+    turned, at = found, 1
+    if windows > 1:
+        turned, at = lift.call(torch.unflatten, found, 1, (windows, heads * size)), 2
+    lift.moves.attended[lift.node] = (lift.call(torch.transpose, turned, at, at + 1), numbered(sizes), joined)
     return lift.call(refused, "the result of attention before its heads are joined; expected (batch, steps, features)")
 
 
@@ -151,5 +172,22 @@ def _check_places(lift: Lifting, moves: tuple[fx.Node, ...], layers: list[fx.Nod
             raise GraphError("queries, keys and values in another order; expected the order of nn.MultiheadAttention")
 
 
-ATEN_ATTENTION: dict[str, Entry] = {"scaled_dot_product_attention": _attention}
-"""The entry for attention, by the name of the ATen operation."""
+def _product(lift: Lifting, input: Any, other: Any) -> Any:
+    """Return the attention that a product with shares of values ends, or another product."""
+    written = written_attention(lift, input, other)
+    if written is None:
+        return matrix_product(lift, input, other)
+    nodes = (written.query, written.key, written.value)
+    try:
+        if written.gain is not None:
+            raise GraphError("a parameter that multiplies scores of attention over steps; expected a number")
+        return _given(lift, nodes, None, written.dropout, False, written.scale, written.terms)
+    except GraphError as error:
+        try:
+            return channel_attention(lift, written)
+        except GraphError:
+            raise error from None
+
+
+ATEN_ATTENTION: dict[str, Entry] = {"scaled_dot_product_attention": _attention, "matmul": _product}
+"""The entries for attention, by the name of the ATen operation."""

@@ -19,6 +19,7 @@ from edgefl.torch.traced_call import expect
 COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 POSITIONS: dict[int, tuple[tuple[int, ...], ...]] = {1: ((),), 2: ((),), 3: ((2,), (1,)), 4: ((2, 3), (2,), (3,))}
 """The axes of positions by the number of axes, all positions first. They are pooled (shape_table.py)."""
+ROOT = "where(a > 0, sqrt(where(a > 0, a, 1)), 0)"  # its gradient is 0 where a is 0, as that of a norm in torch
 BROADCASTING = ("add", "sub", "mul", "div", "maximum", "minimum")
 
 
@@ -145,7 +146,7 @@ def _vector_norm(
     expect("dtype", dtype, None)
     squares = lift.call(elementwise, "a * a", lift.lifted(input))
     total = lift.call(reduction, squares, "sum", _dims(lift, input, dim), keepdim)
-    return lift.call(elementwise, "where(a > 0, sqrt(a), 0)", total)
+    return lift.call(elementwise, ROOT, total)
 
 
 def _variance(lift: Lifting, input: fx.Node, dim: Any = None, **settings: Any) -> Any:
@@ -154,6 +155,31 @@ def _variance(lift: Lifting, input: fx.Node, dim: Any = None, **settings: Any) -
     mean = lift.call(reduction, lift.lifted(input), "mean", dims, True)
     squares = lift.call(elementwise, "(a - b) * (a - b)", lift.lifted(input), mean)
     return lift.call(reduction, squares, "mean", dims, bool(settings.get("keepdim", False)))
+
+
+def _softmax(name: str, expression: str) -> Entry:
+    """Return an entry for a softmax along an axis. At the end of the module it is left to the loss."""
+
+    def entry(lift: Lifting, input: fx.Node, dim: int, dtype: Any = None) -> Any:
+        if _is_end(lift.node):
+            return ATEN_FUNCTIONS[name](lift, input, dim)
+        expect("dtype", dtype, None)
+        value, dims = lift.lifted(input), _dims(lift, input, dim)
+        largest = lift.call(reduction, value, "max", dims, True)
+        below = lift.call(elementwise, "a - b", value, largest)
+        powers = lift.call(elementwise, "exp(a)", below)
+        total = lift.call(reduction, powers, "sum", dims, True)
+        return lift.call(elementwise, expression, below if name == "log_softmax" else powers, total)
+
+    return entry
+
+
+def _is_end(node: fx.Node) -> bool:
+    """Return whether the module returns a node, or copies of it alone."""
+    return all(
+        user.op == "output" or (packet(user) in ("alias", "clone", "contiguous") and _is_end(user))
+        for user in node.users
+    )
 
 
 ATEN_EXPRESSIONS: dict[str, Entry] = {
@@ -181,5 +207,7 @@ ATEN_EXPRESSIONS: dict[str, Entry] = {
     "mean": _mean,
     "linalg_vector_norm": _vector_norm,
     "var": _variance,
+    "softmax": _softmax("softmax", "a / b"),
+    "log_softmax": _softmax("log_softmax", "a - log(b)"),
 }
 """The calls for ATen operations, by the name of the operation without its overload."""

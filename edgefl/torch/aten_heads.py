@@ -64,6 +64,21 @@ def heads_of(lift: Lifting, node: fx.Node) -> Heads:
     return _split(lift, start, sizes, places)
 
 
+def heads_by_features(lift: Lifting, node: fx.Node) -> tuple[fx.Node, int]:
+    """Return the node [batch, steps, features] whose features are heads [batch, heads, features, steps], and the first.
+
+    Raises  GraphError for other values
+    """
+    start = _start(lift, node)
+    sizes = lift.extents(start)
+    if len(sizes) != 3 or start in lift.moves.windows:
+        raise GraphError(f"queries, keys or values of another form; {LAYOUT}")
+    found = _split(lift, start, sizes, moved(lift, node, start, numbered(sizes)).transpose(2, 3))
+    if found.source is not start or found.factor != 1:
+        raise GraphError("attention between channels after a product with a number; expected no product")
+    return start, found.start
+
+
 def _start(lift: Lifting, node: fx.Node) -> fx.Node:
     """Return the node whose values a node moves or repeats."""
     while packet(node) in (*MOVING, "expand") and isinstance(node.args[0], fx.Node):
@@ -218,6 +233,8 @@ def joined(lift: Lifting, parts: tuple[Heads, Heads, Heads], size: int) -> Any:
     source, starts = parts[0].source, [0]
     for part in parts:
         starts.append(starts[-1] + part.own * size)
+    if source in lift.moves.windows:
+        return lift.call(torch.cat, [_by_window(lift, part, size) for part in parts], 1)
     is_one = source is not None and all(part.source is source for part in parts)
     if is_one and [part.start for part in parts] == starts[:3] and lift.extents(source)[2] == starts[3]:  # type: ignore[arg-type]
         return channels(lift, parts[0])
@@ -227,6 +244,16 @@ def joined(lift: Lifting, parts: tuple[Heads, Heads, Heads], size: int) -> Any:
         is_whole = part.source is None or lift.extents(part.source)[2] == part.own * size
         found.append(whole if is_whole else lift.call(torch.narrow, whole, 1, part.start, part.own * size))
     return lift.call(torch.cat, found, 1)
+
+
+def _by_window(lift: Lifting, part: Heads, size: int) -> Any:
+    """Return the call for heads of all windows as [batch, windows * features, steps]."""
+    if part.source not in lift.moves.windows:
+        raise GraphError("norms or rotary positions of heads in windows; expected heads of a Linear layer")
+    value, width = lift.lifted(part.source), part.own * size
+    if width != lift.extents(part.source)[2]:
+        value = lift.call(torch.narrow, value, 3, part.start, width)
+    return lift.call(torch.flatten, lift.call(torch.transpose, value, 2, 3), 1, 2)
 
 
 def scale_of(parts: tuple[Heads, Heads, Heads], scale: float | None, size: int) -> float:

@@ -24,7 +24,8 @@ from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.followed_moves import FollowedMoves
 from edgefl.torch.in_place_writes import Memory, is_in_place
 from edgefl.torch.lifted_parameters import LiftedParameters
-from edgefl.torch.parameter_chains import is_of_cells
+from edgefl.torch.merged_windows import times
+from edgefl.torch.parameter_chains import for_windows, is_of_cells, permuted, reshaped
 from edgefl.torch.traced_call import refused
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Lifting:
     def extents(self, node: fx.Node) -> tuple[int, ...]:
         """Return the sizes of a node, with the example's batch size."""
         sizes = node.meta["val"].shape
-        return tuple(self._batch_size if isinstance(size, torch.SymInt) else int(size) for size in sizes)
+        return tuple(times(size) * self._batch_size if times(size) else int(size) for size in sizes)
 
     def draw(self, mask: RandomMask) -> fx.Node:
         """Keep what is known of a random mask, and return the call that refuses every use but a StochasticDepth."""
@@ -172,6 +173,22 @@ class Lifting:
     def transposed(self, source: fx.Node) -> str:
         """Return the name of a transposed parameter."""
         name = self.weights.transposed(source)
+        self._publish()
+        return name
+
+    def permuted(self, source: fx.Node, shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+        """Return the name and the shape of a parameter, seen in a shape, whose axis i becomes axis order[i]."""
+        name = permuted(self.weights, reshaped(self.weights, self.weights.name_of(source), shape), order)
+        self._publish()
+        return name, self.weights.shape_of(name)
+
+    def bias(self, source: fx.Node, shape: tuple[int, ...], windows: int, fixed: Tensor | None) -> str:
+        """Return the name of a bias [heads, queries, keys] of all windows as [windows * heads, keys, queries].
+
+        fixed  constant that is added to it
+        """
+        name, _ = self.permuted(source, shape, (0, 2, 1))
+        name = for_windows(self.weights, name, windows, fixed)
         self._publish()
         return name
 

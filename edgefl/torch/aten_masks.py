@@ -16,12 +16,14 @@ LEAST = -1e30
 class AttentionMask(NamedTuple):
     """A mask of attention.
 
-    bias  [masks, keys, queries], or None
+    bias   constant [masks, keys, queries], the name of a parameter, or None
+    shape  shape of the bias
     """
 
     causal: bool = False
     window: int = 0
-    bias: Tensor | None = None
+    bias: Tensor | str | None = None
+    shape: tuple[int, ...] = ()
 
 
 def mask_of(found: Tensor, batch: int, heads: int) -> AttentionMask:
@@ -39,7 +41,8 @@ def mask_of(found: Tensor, batch: int, heads: int) -> AttentionMask:
         raise GraphError("attn_mask leaves out all keys of a query; expected at least one key for each query")
     if not values.masked_fill(~taken, 0).any() and (plain := _window(taken)) is not None:
         return plain
-    return AttentionMask(bias=values.masked_fill(~taken, LEAST).transpose(1, 2).contiguous())
+    bias = values.masked_fill(~taken, LEAST).transpose(1, 2).contiguous()
+    return AttentionMask(bias=bias, shape=tuple(bias.shape))
 
 
 def _by_head(mask: Tensor, batch: int, heads: int) -> Tensor:

@@ -1,7 +1,7 @@
 """Random masks of an exported graph: one Bernoulli number for each example, by which a result is multiplied.
 
-Such a product is stochastic depth: examples are 0 with probability 1 - keep, and are divided by keep otherwise. Every
-other use of random numbers is refused.
+Such a product is stochastic depth: examples are 0 with probability 1 - keep, and are divided by keep otherwise. Normal
+numbers by randn_like are GaussianNoise. Every other use of random numbers is refused.
 """
 
 from __future__ import annotations
@@ -45,6 +45,18 @@ def stochastic_depth(input: Tensor, p: float) -> Tensor:
     raise GraphError(f"stochastic_depth with p={p} has no value; expected a graph that is converted")
 
 
+def gaussian_noise(input: Tensor, in_evaluation: bool) -> Tensor:
+    """Stand in a graph for standard normal numbers in the shape of a result (function_table.py)."""
+    raise GraphError("gaussian_noise has no value; expected a graph that is converted")
+
+
+def _normal(lift: DrawingGraph, input: fx.Node, **settings: Any) -> Any:
+    """Return the call of noise. training_difference.py finds out whether evaluation draws it, too."""
+    if settings.get("dtype", input.meta["val"].dtype) not in (None, input.meta["val"].dtype):
+        raise GraphError(f"randn_like of dtype={settings['dtype']}; expected the type of its input")
+    return lift.call(gaussian_noise, lift.lifted(input), True)
+
+
 def _bernoulli(lift: DrawingGraph, input: fx.Node, p: Any = None, **settings: Any) -> Any:
     sizes = lift.node.meta["val"].shape
     if not isinstance(p, float) or not 0 < p < 1 or not _is_of_examples(sizes):
@@ -73,5 +85,5 @@ def masked(lift: DrawingGraph, input: fx.Node, mask: RandomMask) -> Any:
     return lift.call(stochastic_depth, lift.lifted(input), round(1 - mask.keep, 12))
 
 
-RANDOM: dict[str, Callable[..., Any]] = {"bernoulli": _bernoulli}
+RANDOM: dict[str, Callable[..., Any]] = {"bernoulli": _bernoulli, "randn_like": _normal}
 """The calls for operations that draw random numbers, by the name of the operation without its overload."""

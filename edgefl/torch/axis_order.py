@@ -13,12 +13,14 @@ from typing import NamedTuple
 from edgefl.models.graph.operations import (
     Add,
     Dropout,
+    GaussianNoise,
     LayerNorm,
     Linear,
     Mul,
     Operation,
     PReLU,
     Rectifier,
+    Scaler,
     Shape,
     Smooth,
     StochasticDepth,
@@ -83,7 +85,7 @@ WANTS: dict[type[Operation], Layout | None] = {Linear: last, Add: None, Mul: Non
 
 def wanted(op: Operation) -> Layout | None:
     """Return the axes with which an operation reads its inputs, or None for the axes of its first input."""
-    if isinstance(op, Rectifier | Smooth | Dropout | StochasticDepth) or op == PReLU(1):
+    if isinstance(op, Rectifier | Smooth | Dropout | StochasticDepth | Scaler | GaussianNoise) or op == PReLU(1):
         return None
     if isinstance(op, LayerNorm):
         return last if len(op.normalized_shape) == 1 else first

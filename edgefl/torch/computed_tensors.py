@@ -18,6 +18,7 @@ from edgefl.models.graph.computed_parameters import (
     ParameterRows,
     ParameterSum,
     ReshapedParameter,
+    RowsAtPlaces,
     ScaledParameter,
     StackedParameters,
     TransposedMatrix,
@@ -50,6 +51,7 @@ _TABLE: Mapping[type[ParameterOperation], Callable[..., Any]] = {
     ExchangedAxes: lambda op, a: a.transpose(1, 2),
     ReshapedParameter: lambda op, a: a.reshape(op.shape),
     ParameterRows: lambda op, a: a[op.start : op.start + op.length],
+    RowsAtPlaces: lambda op, table, places: table[places.long()].t(),
     StackedParameters: lambda op, *parts: torch.cat(parts),
     ParameterExpression: lambda op, *parts: Expression(op)(*parts),
 }

@@ -17,6 +17,7 @@ from edgefl.learning.lowering.dropout import threshold
 from edgefl.learning.running.dropout_stream import as_state
 from edgefl.models.graph import Graph
 from edgefl.torch.channels_last import ExampleDropout
+from edgefl.torch.training_modules import Noise
 
 OF_ATTENTION = ".dropout"  # the end of the name of the dropout in an attention of to_torch
 KINDS: dict[type[nn.Module], int] = {  # the first axis along which a word decides for all values, if any
@@ -63,17 +64,22 @@ class Dropping:
             position = names.index(node) if node in names else number
             own = StreamDropout(float(part.p), position, KINDS[type(part)])
             module.set_submodule(name, own)
-        self._parts = {name: part for name, part in module.named_modules() if isinstance(part, StreamDropout)}
+        random = StreamDropout | Noise
+        self._parts = {name: part for name, part in module.named_modules() if isinstance(part, random)}
+        for name, part in self._parts.items():
+            if isinstance(part, Noise):
+                part.number = names.index(name) if name in names else part.number
         dropping = [] if graph is None else [node.name for node in graph.nodes if node.op.drops]
         known = {name.removesuffix(OF_ATTENTION) for name in self._parts}
         if unknown := [name for name in dropping if name not in known]:
             raise GraphError(
-                f"dropout {unknown[0]!r} is not a module of {type(module).__name__}; expected an nn.Dropout"
+                f"dropout {unknown[0]!r} is not a module of {type(module).__name__}; expected an nn.Dropout, "
+                "or the module that to_torch makes of the graph"
             )
 
     def begin(self, position: Keyed | None) -> None:
         """Begin a training pass. Raises TrainingError without a key if a layer drops values."""
-        active = {name: part for name, part in self._parts.items() if part.p}
+        active = {name: part for name, part in self._parts.items() if isinstance(part, Noise) or part.p}
         if active and position is None:
             names = ", ".join(active)
             raise TrainingError(f"training with dropout ({names}) and no key; expected batches.Listed, or key=")

@@ -32,10 +32,10 @@ from edgefl.torch.frozen_parameters import earlier_constants
 from edgefl.torch.graph_converter import Converter
 from edgefl.torch.module_outputs import Chosen, WantedOutputs, chosen, found_again, output_names
 from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
-from edgefl.torch.training_difference import check_modes
+from edgefl.torch.training_difference import agreed
 
 TABLE = (
-    ATEN_FUNCTIONS | ATEN_COMPOSITIONS | ATEN_EXPRESSIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION | ATEN_NORMS
+    ATEN_FUNCTIONS | ATEN_EXPRESSIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION | ATEN_NORMS | ATEN_COMPOSITIONS
 )
 
 
@@ -68,8 +68,9 @@ def converted_by_export(module: nn.Module, inputs: Inputs, wanted: WantedOutputs
     found = _converted(module, training, inputs, outputs)
     evaluation = early or _exported(module, inputs, False)
     again, drops = found_again(outputs, output_names(evaluation)), drops_attention(training.graph)
-    check_modes(found, _converted(module, evaluation, inputs, again, drops_shares=drops))
-    return found
+    graph = agreed(found, _converted(module, evaluation, inputs, again, drops_shares=drops))
+    constants = {name: value for name, value in found.constants.items() if name in graph.parameters()}
+    return found._replace(graph=graph, constants=constants)
 
 
 def refusals(module: nn.Module, inputs: Inputs) -> list[Refusal]:

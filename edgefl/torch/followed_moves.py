@@ -1,7 +1,7 @@
 """Nodes of an exported graph that only move values, followed until a graph has their result.
 
-Three kinds of moves are followed: of the result of an attention until its heads are joined, over more axes than a graph
-has, and of steps and examples that nn.MultiheadAttention merges in one axis.
+Moves are followed of the result of an attention until its heads are joined, and over more axes than a graph has. Steps
+that nn.MultiheadAttention merges with the examples are followed, too, and windows that are merged with the batch.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from torch import Tensor, fx
 from edgefl.errors import GraphError
 from edgefl.torch.code_lines import packet
 from edgefl.torch.exchanged_values import exchanged
+from edgefl.torch.merged_windows import is_by_features, is_read, windows_of
 from edgefl.torch.moved_values import MOVING, VIEWS, SizedGraph, moved, numbered
 from edgefl.torch.traced_call import refused
 
@@ -37,6 +38,8 @@ class FollowedMoves:
     far       nodes of more axes than a graph has, and the node whose values they are
     merged    nodes [steps * batch, features], whose calls are [batch, steps, features]
     flat      nodes [batch * steps, features], whose calls are [batch, steps, features], with their number of steps
+    windows   nodes [batch * windows, steps, features], whose calls are [batch, windows, steps, features], with their
+              number of windows
     """
 
     def __init__(self) -> None:
@@ -44,6 +47,7 @@ class FollowedMoves:
         self.far: dict[fx.Node, fx.Node] = {}
         self.merged: set[fx.Node] = set()
         self.flat: dict[fx.Node, int] = {}
+        self.windows: dict[fx.Node, int] = {}
 
     def call_for(self, lift: SizedGraph, node: fx.Node) -> fx.Node | None:
         """Return the call for a node that moves values, or None for a node that the tables read."""
@@ -52,6 +56,9 @@ class FollowedMoves:
             return self._of_merged(lift, node)
         if any(each in self.flat for each in node.all_input_nodes):
             return self._of_flat(lift, node)
+        if any(each in self.windows for each in node.all_input_nodes) and is_by_features(node, self.windows):
+            self.windows[node] = windows_of(node)
+            return None
         if packet(node) not in MOVING or not isinstance(source, fx.Node):
             return None
         if packet(node) in VIEWS and _flattens(node, source):
@@ -60,19 +67,29 @@ class FollowedMoves:
             return found
         if source in self.attended:
             return self._of_attended(lift, node, source)
-        rank = len(getattr(node.meta.get("val"), "shape", ()))
-        if source not in self.far and rank <= MOST_RANK:
+        rank, count = len(getattr(node.meta.get("val"), "shape", ())), windows_of(node)
+        if source not in self.far and rank <= MOST_RANK and (count < 2 or rank < 3):
             return None
         start = self.far.get(source, source)
+        if count > 1 and 3 <= rank <= MOST_RANK:
+            if rank != 3 or not is_read(node, MOVING):
+                self.far[node] = start
+                return lift.call(refused, f"{count} windows in the batch; expected [batch * {count}, steps, features]")
+            self.windows[node] = count
+            places = moved(lift, node, start, numbered(lift.extents(start)))
+            return exchanged(lift, start, places.reshape(-1, count, *places.shape[1:]), self.windows.get(start, 1))
         if rank > MOST_RANK:
             self.far[node] = start
             return lift.call(refused, f"a view of {rank} axes; expected at most {MOST_RANK}")
-        return exchanged(lift, start, moved(lift, node, start, numbered(lift.extents(start))))
+        places = moved(lift, node, start, numbered(lift.extents(start)))
+        return exchanged(lift, start, places, self.windows.get(start, 1))
 
     def _of_attended(self, lift: SizedGraph, node: fx.Node, source: fx.Node) -> fx.Node:
         result, places, joined = self.attended[source]
         found = moved(lift, node, source, places)
         if found.shape == joined.shape and torch.equal(found, joined):
+            if windows_of(node) > 1:
+                self.windows[node] = windows_of(node)
             return result
         by_steps = joined.transpose(0, 1).flatten(0, 1)
         if found.shape == by_steps.shape and torch.equal(found, by_steps):

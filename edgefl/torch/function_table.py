@@ -24,6 +24,7 @@ from edgefl.models.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    GaussianNoise,
     Hardsigmoid,
     Hardswish,
     LeakyReLU,
@@ -38,7 +39,7 @@ from edgefl.models.graph.operations import (
     Tanh,
     ZeroPad2d,
 )
-from edgefl.torch.aten_random import stochastic_depth
+from edgefl.torch.aten_random import gaussian_noise, stochastic_depth
 from edgefl.torch.expression_calls import elementwise, expression_step
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.traced_call import (
@@ -200,6 +201,7 @@ FUNCTIONS: dict[Any, Callable[..., Step]] = {
     functional.adaptive_max_pool1d: _adaptive_max_pool,
     functional.adaptive_max_pool2d: _adaptive_max_pool,
     functional.dropout: _dropout(Dropout),
+    gaussian_noise: lambda input, in_evaluation: Step((GaussianNoise(in_evaluation),), (input,)),
     stochastic_depth: lambda input, p: Step(dropout(StochasticDepth, p), (input,)),
     functional.dropout1d: _dropout(Dropout1d),
     functional.dropout2d: _dropout(Dropout2d),

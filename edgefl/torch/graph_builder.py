@@ -10,7 +10,7 @@ import math
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Node
-from edgefl.models.graph.operations import Concat, Elementwise, Operation, Permute, Shape, Upsample
+from edgefl.models.graph.operations import Concat, Elementwise, InputPart, Operation, Permute, Shape, Upsample
 from edgefl.torch.axis_order import Axes, Layout, Value, moved, with_channels
 from edgefl.torch.shape_table import AxisConversion
 
@@ -81,6 +81,11 @@ class Builder:
         own = self.named.get(name, ()) if op.parameters() else ()
         self.nodes.append(Node(unique, op, inputs, own))
         return unique
+
+    def read(self) -> tuple[Node, ...]:
+        """Return the nodes without parts of the input of which forward reads single columns alone."""
+        names = {name for node in self.nodes for name in node.inputs}
+        return tuple(each for each in self.nodes if each.name in names or not isinstance(each.op, InputPart))
 
     def shaped(self, shaped: AxisConversion, value: Value, name: str, is_free: bool = False) -> Value:
         """Return a value in another shape, or with other axes."""

@@ -89,9 +89,9 @@ class Converter:
         self.left_out = self._ends.get(every[0], self.left_out)
         if weights:
             auxiliary = ends(self._build, results, weights)
-            return Graph(self._input_shape, tuple(self._build.nodes), auxiliary=auxiliary)
+            return Graph(self._input_shape, self._build.read(), auxiliary=auxiliary)
         end_alone(self._build, results[0], output)
-        return Graph(self._input_shape, tuple(self._build.nodes))
+        return Graph(self._input_shape, self._build.read())
 
     def _visit(self, node: fx.Node) -> None:
         if node.op == "placeholder":

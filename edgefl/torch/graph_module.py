@@ -40,6 +40,7 @@ from edgefl.models.graph.operations import (
     Flatten,
     FlattenPlaces,
     Flip,
+    GaussianNoise,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -60,6 +61,7 @@ from edgefl.models.graph.operations import (
     ReLU,
     ReLU6,
     Reshape,
+    Scaler,
     SelfAttention,
     Shape,
     Sigmoid,
@@ -91,6 +93,7 @@ from edgefl.torch.layer_paths import layer_paths
 from edgefl.torch.module_tree import attach
 from edgefl.torch.resampling_modules import resampling_layer
 from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceRNN, SequenceSelfAttention
+from edgefl.torch.training_modules import Noise, TrainingScaler
 from edgefl.torch.transformer_modules import KINDS
 
 
@@ -325,4 +328,6 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Add: lambda op: Sum(),
     Elementwise: Expression,
     Reduce: Reduction,
+    Scaler: TrainingScaler,
+    GaussianNoise: Noise,
 }

@@ -152,8 +152,8 @@ class LiftedParameters:
             rows = before[_dim(node) :]
             start: Any = (node.args[2] or 0) if len(node.args) > 2 else 0
             return ParameterRows(rows, start % rows[0] if start < 0 else start, shape[_dim(node)]), sources
-        if name == "embedding":
-            return self._rows(node), sources
+        if name == "embedding" and (neighbours := self._rows(node)) is not None:
+            return neighbours, sources
         if name in CHAINS:
             return None
         raise GraphError("a value that forward computes from parameters; expected parameters as they are")
@@ -173,13 +173,12 @@ class LiftedParameters:
         self.names[node] = name
         return name
 
-    def _rows(self, node: fx.Node) -> ParameterRows:
-        """Return the operation for neighbouring rows of a table at constant ids."""
+    def _rows(self, node: fx.Node) -> ParameterRows | None:
+        """Return the operation for neighbouring rows of a table at constant ids, or None for other rows."""
         ids, table = self._known(node.args[1]).flatten(), _shape(node.all_input_nodes[0])
         start = int(ids[0])
         if not torch.equal(ids, torch.arange(start, start + len(ids))):
-            found = f"rows {ids.tolist()[:4]}... of a table of {table[0]} rows at constant ids"
-            raise GraphError(f"{found}; expected neighbouring rows in order")
+            return None
         return ParameterRows(table, start, len(ids))
 
 

@@ -1,7 +1,8 @@
 """Values of parameters that take several computed parameters, one after another.
 
-These are products of any factors (einsum), permuted axes, weight norm along any axis, expressions value by value, and a
-convolution of single cells over constants. models/graph/computed_parameters.py has the operations of the chains.
+These are products of any factors (einsum), permuted axes, sums and Euclidean norms along axes, weight norm along any
+axis, expressions value by value, and a convolution of single cells over constants. The operations of the chains are in
+models/graph/computed_parameters.py.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, fx
@@ -22,6 +23,7 @@ from edgefl.models.graph.computed_parameters import (
     ParameterOperation,
     ParameterSum,
     ReshapedParameter,
+    RowsAtPlaces,
     WeightNorm,
 )
 from edgefl.models.graph.operations import Shape
@@ -51,6 +53,8 @@ class ParameterChain(Protocol):
         """Return the value of a constant."""
 
 
+LEAST = -1e30  # what the bias of an attention has where a key is left out (aten_masks.py)
+ROOT = "where(a > 0, sqrt(where(a > 0, a, 1)), 0)"
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 Chain = Callable[[ParameterChain, fx.Node], str]
 
@@ -171,7 +175,7 @@ def _expression(text: str) -> Chain:
     """Return the chain of an expression of parameters, constants and numbers, which are broadcast as in torch."""
 
     def chain(steps: ParameterChain, node: fx.Node) -> str:
-        shape = tuple(int(size) for size in node.meta["val"].shape)
+        shape = _sizes(node)
         names, letters, known = list[str](), iter("abcd"), dict[str, str]()
         for letter, operand in zip("abcd", node.args, strict=False):
             if isinstance(operand, int | float):
@@ -190,7 +194,7 @@ def _expression(text: str) -> Chain:
 def _broadcast(steps: ParameterChain, operand: object, shape: Shape) -> str:
     """Return the name of a parameter or a constant that has a shape, by a product with ones along repeated axes."""
     if operand not in steps:
-        value = torch.as_tensor(steps.known(operand)).float()
+        value = _constant(steps, operand).float()
         return steps.constant(value.expand(shape).contiguous())
     assert isinstance(operand, fx.Node)
     name = steps.name_of(operand)
@@ -207,6 +211,114 @@ def _broadcast(steps: ParameterChain, operand: object, shape: Shape) -> str:
     return permuted(steps, whole, tuple(order.index(at) for at in range(len(shape))))
 
 
+def _total(steps: ParameterChain, name: str, node: fx.Node, dims: object) -> str:
+    """Return the sums of a parameter along axes, whose shape is the node's: a product with ones."""
+    shape = steps.shape_of(name)
+    over = {int(dim) % len(shape) for dim in dims} if isinstance(dims, list | tuple) and dims else {*range(len(shape))}
+    rest = [axis for axis in range(len(shape)) if axis not in over]
+    rows, count = (math.prod(shape[axis] for axis in axes) for axes in (rest, over))
+    matrix = reshaped(steps, permuted(steps, name, (*rest, *sorted(over))), (rows, count))
+    found = steps.apply(MatrixProduct(rows, count, 1), matrix, steps.constant(torch.ones(count, 1)))
+    return reshaped(steps, found, _sizes(node))
+
+
+def _sum(steps: ParameterChain, node: fx.Node) -> str:
+    return _total(steps, _first(steps, node), node, node.args[1] if len(node.args) > 1 else None)
+
+
+def _vector_norm(steps: ParameterChain, node: fx.Node) -> str:
+    """Return the Euclidean norms along axes, whose gradient is 0 where the norm is 0, as in torch."""
+    name, settings = _first(steps, node), (*node.args[1:], 2, None)
+    if settings[0] != 2 or node.kwargs:
+        raise GraphError(f"linalg_vector_norm of a parameter with ord={settings[0]}; expected ord=2 and no dtype")
+    squares = steps.apply(ParameterExpression(steps.shape_of(name), "a * a"), name)
+    total = _total(steps, squares, node, settings[1] if len(node.args) > 2 else None)
+    return steps.apply(ParameterExpression(steps.shape_of(total), ROOT), total)
+
+
+def _clamp_min(steps: ParameterChain, node: fx.Node) -> str:
+    least, name = node.args[1], _first(steps, node)
+    if not isinstance(least, int | float):
+        raise GraphError("clamp_min of a parameter by a tensor; expected a number")
+    return steps.apply(ParameterExpression(steps.shape_of(name), f"maximum(a, {float(least)!r})"), name)
+
+
+def _expand(steps: ParameterChain, node: fx.Node) -> str:
+    return _broadcast(steps, node.args[0], _sizes(node))
+
+
+def _rows(steps: ParameterChain, node: fx.Node) -> str:
+    """Return the rows of a table at constant ids of any order, which keep the axes of the ids."""
+    name, ids = steps.name_of(node.args[0]), steps.known(node.args[1])  # type: ignore[arg-type]
+    return _at_places(steps, name, ids, 0)
+
+
+def _index(steps: ParameterChain, node: fx.Node) -> str:
+    """Return the values of a parameter at constant places of one axis."""
+    indices: Any = node.args[1]
+    (axis, *more) = [at for at, each in enumerate(indices) if each is not None]
+    if more or (places := steps.known(indices[axis])).dtype != torch.int64:
+        raise GraphError("values of a parameter at places of several axes; expected whole numbers for one axis")
+    return _at_places(steps, _first(steps, node), places, axis)
+
+
+def _at_places(steps: ParameterChain, name: str, places: Tensor, axis: int) -> str:
+    shape = steps.shape_of(name)
+    order = (axis, *(each for each in range(len(shape)) if each != axis))
+    rest = tuple(shape[each] for each in order[1:])
+    rows, cols, length = shape[axis], math.prod(rest), places.numel()
+    table = reshaped(steps, permuted(steps, name, order), (rows, cols))
+    ids = steps.constant((places.flatten() % rows).float())
+    found = steps.apply(RowsAtPlaces(rows, cols, length), table, ids)
+    whole, own = reshaped(steps, found, (*rest, *places.shape)), len(rest)
+    axes = list(range(own))
+    axes[axis:axis] = range(own, own + places.dim())
+    return permuted(steps, whole, tuple(axes))
+
+
+def _where(steps: ParameterChain, node: fx.Node) -> str:
+    """Return the choice of a parameter or a number by a constant."""
+    condition, *sides = node.args
+    shape = _sizes(node)
+    chosen = _constant(steps, condition).expand(shape)
+    for side, is_all in zip(sides, (chosen.all(), (~chosen).all()), strict=True):
+        if bool(is_all) and side in steps:
+            return _broadcast(steps, side, shape)
+    names, parts = [steps.constant(chosen.float().contiguous())], ["a"]
+    for side in sides:
+        if isinstance(side, int | float):
+            parts.append(f"({max(float(side), LEAST)!r})")
+        else:
+            names.append(_broadcast(steps, side, shape))
+            parts.append("abc"[len(names) - 1])
+    return steps.apply(ParameterExpression(shape, f"where({', '.join(parts)})"), *names)
+
+
+def _constant(steps: ParameterChain, operand: object) -> Tensor:
+    """Return a constant, which has one example if all its examples are equal."""
+    value = torch.as_tensor(steps.known(operand))
+    if isinstance(operand, fx.Node) and any(isinstance(size, torch.SymInt) for size in operand.meta["val"].shape):
+        if not bool((value == value[:1]).all()):
+            raise GraphError("a constant that differs from example to example; expected one for all examples")
+        return value[:1]
+    return value
+
+
+def _sizes(node: fx.Node) -> Shape:
+    """Return the shape of a node, in which an axis of the batch has extent 1."""
+    return tuple(1 if isinstance(size, torch.SymInt) else int(size) for size in node.meta["val"].shape)
+
+
+def for_windows(steps: ParameterChain, name: str, windows: int, fixed: Tensor | None) -> str:
+    """Return the name of a bias [heads, ...], repeated for each window, plus a constant [windows * heads, ...]."""
+    heads, *rest = steps.shape_of(name)
+    whole, count = (windows * heads, *rest), heads * math.prod(rest)
+    if windows > 1:
+        row, ones = reshaped(steps, name, (1, count)), steps.constant(torch.ones(windows, 1))
+        name = reshaped(steps, steps.apply(MatrixProduct(windows, 1, count), ones, row), whole)
+    return name if fixed is None else steps.apply(ParameterSum(whole), name, steps.constant(fixed))
+
+
 def is_of_cells(node: fx.Node) -> bool:
     """Return whether a node is a view of a convolution over constants, whose axes no parameter of the module has."""
     while packet(node).removeprefix("_unsafe_") in VIEWING and isinstance(node.args[0], fx.Node):
@@ -221,6 +333,14 @@ CHAINS: dict[str, Chain] = {
     "einsum": _einsum,
     "conv1d": _cells,
     "conv2d": _cells,
+    "embedding": _rows,
+    "index": _index,
+    "where": _where,
+    "sum": _sum,
+    "linalg_vector_norm": _vector_norm,
+    "clamp_min": _clamp_min,
+    "expand": _expand,
+    "expand_as": _expand,
     **{name: _expression(f"{name}(a)") for name in ("abs", "sin", "cos", "exp", "log", "sqrt")},
     **{name: _expression(f"{name}(a, b)") for name in ("maximum", "minimum")},
     **{name: _expression(f"a {sign} b") for name, sign in SIGNS.items()},

@@ -30,6 +30,7 @@ from edgefl.models.graph.operations import (
     Slice,
 )
 from edgefl.torch.axis_order import BATCH, Axes, Extents, Value, first, last
+from edgefl.torch.channel_ranges import range_of_channels, with_first
 from edgefl.torch.traced_call import expect
 
 MOST_EXTENTS = 3  # extents of a result, without the batch
@@ -218,8 +219,13 @@ def item(value: Value, index: Any) -> AxisConversion:
     parts = [(dim, part) for dim, part in enumerate(wanted) if not _is_whole(part, value.extents[dim])]
     if not parts:
         return _renamed(value, value.axes)
-    if len(parts) == 1 and len(value.shape) in (1, 3) and value.axes[parts[0][0]] == 1:
-        return _range_of_channels(value, *parts[0])
+    of_axis = value.axes[parts[0][0]]
+    if (
+        len(parts) == 1
+        and len(value.shape) in (1, 3)
+        and (of_axis == 1 or (of_axis and isinstance(parts[0][1], slice)))
+    ):
+        return _range_of_channels(with_first(value, parts[0][0]), *parts[0])
     if len(parts) > 1 or len(value.shape) != 2 or value.axes[parts[0][0]] == 0:
         raise GraphError(
             f"index {index!r} of {_shown(value.extents)}; expected one step of a sequence, or a range of steps"
@@ -260,13 +266,7 @@ def _range_of_channels(value: Value, dim: int, part: Any) -> AxisConversion:
     if isinstance(part, int) and not places and -count <= part < count:
         alone = _range_of_channels(value, dim, slice(part % count, part % count + 1))
         return alone._replace(axes=(0,))
-    start, stop, step = part.indices(count) if isinstance(part, slice) else (0, 0, 1)
-    if step != 1 or stop <= start:
-        raise GraphError(f"index {part!r} of {count} channels; expected consecutive channels")
-    each = math.prod(places)
-    back = Reshape(places) if places else Flatten()
-    ops = (Reshape((count * each,)), Slice(start * each, (stop - start) * each), back)
-    return AxisConversion(value.axes, ops, value.axes)
+    return AxisConversion(value.axes, range_of_channels(value.shape, part), value.axes)
 
 
 def ids(value: Value, *args: Any) -> AxisConversion:

@@ -28,8 +28,17 @@ def cases() -> Iterator[Case]:
     yield Case("dropout", "ordinary", lambda rng: dropout(rng, IMAGE, 2, False, "odd"))
     yield Case("dropout", "large", lambda rng: dropout(rng, LARGE, 2, False, "all"))
     yield Case("dropout", "large-planes", lambda rng: dropout(rng, LARGE, 2, True, "odd"))
+    for number, shape in enumerate(PLANES + EMPTY_PLANES + TILES):
+        yield Case("uniform", shape_label(*shape), lambda rng, s=shape, n=number: uniform(s, n))
+    yield Case("uniform", "ordinary", lambda rng: uniform(IMAGE, 2))
+    yield Case("uniform", "large", lambda rng: uniform(LARGE, 2))
     for label, state in zip(("ordinary", "large", "far"), STATES, strict=True):
         yield Case("count_step", label, lambda rng, s=state: {"state": np.array(s, np.int64)})
+
+
+def uniform(shape: tuple[int, ...], number: int) -> Args:
+    state = np.array(STATES[number % len(STATES)], np.int64)
+    return {"y": blank(*shape), "state": state, "node": (3, 0, (1 << 31) - 1)[number % 3]}
 
 
 def dropout(rng: Rng, shape: tuple[int, ...], number: int, whole: bool, selection: str) -> Args:

@@ -117,6 +117,7 @@ def _with_computed(graph: Graph, params: Tensors) -> Tensors:
         "ReshapedParameter": lambda op, a: a.reshape(op.shape),
         "ParameterRows": lambda op, a: torch.narrow(a, 0, op.start, op.length),
         "ParameterExpression": lambda op, *parts: _expression(op.expression, list(parts)),
+        "RowsAtPlaces": lambda op, table, places: torch.index_select(table, 0, places.long()).T,
         "StackedParameters": lambda op, *parts: torch.concat(parts),
     }
     found = dict(params)

@@ -53,6 +53,25 @@ TAKEN: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
     "one feature": (lambda x: torch.abs(x[:, 4:5]) + x[:, 1:2], FEATURES),
     "halves of channels": (lambda x: torch.cat([torch.sigmoid(y) for y in torch.split(x, 2, 1)][::-1], 1), PLANES),
     "steps": (lambda x: torch.abs(sum(x.unbind(1))), SEQUENCE),
+    "stacked features": (lambda x: torch.stack([x, torch.tanh(x)], 1) * 2, FEATURES),
+    "stacked steps": (lambda x: torch.stack([x[:, 1], torch.tanh(x[:, 0])], 2), SEQUENCE),
+    "products of pairs of steps": (lambda x: torch.bmm(x, x.transpose(1, 2)), SEQUENCE),
+    "a product of results": (lambda x: torch.tanh(x).transpose(1, 2) @ x, SEQUENCE),
+    "a triangle of products": (
+        lambda x: (x @ x.transpose(1, 2))[:, torch.tensor([1, 2, 2, 3]), torch.tensor([0, 0, 1, -1])],
+        SEQUENCE,
+    ),
+    "features in another order": (lambda x: x[:, torch.tensor([4, 5, 1, 0])], FEATURES),
+    "shifted planes": (lambda x: torch.roll(torch.abs(x), (1, -3), (2, 1)), PLANES),
+    "every other channel": (lambda x: torch.cat([x[:, ::2], torch.abs(x[:, 1::2])], 1), PLANES),
+    "rows of planes": (lambda x: torch.abs(x[:, :, 1:]) * x[:, :, ::3], PLANES),
+    "four exchanged axes": (
+        lambda x: torch.abs(x).view(-1, 2, 2, 3, 2).permute(0, 4, 3, 2, 1).reshape(-1, 4, 3, 2),
+        PLANES,
+    ),
+    "shares of features": (lambda x: torch.softmax(3 * x, 1) * x, FEATURES),
+    "shares of steps": (lambda x: (torch.softmax(x[..., :1], 1) * x).sum(1), SEQUENCE),
+    "logarithms of shares of channels": (lambda x: torch.abs(torch.log_softmax(x, 1)), PLANES),
     "a channel shuffle": (shuffled, PLANES),
     "a channel shuffle of uneven groups": (lambda x: shuffled(torch.cat([x, torch.abs(x[:, :2])], 1)), PLANES),
 }
@@ -104,10 +123,8 @@ def test_a_parameter_with_more_positions_repeats_the_value() -> None:
 
 REFUSED: dict[str, tuple[Callable[[Tensor], Tensor], Tensor, str]] = {
     "all axes": (lambda x: torch.abs(x) + x.sum(), FEATURES, "torch.sum: dim=(0, 1); expected axes without the batch"),
-    "four axes": (
-        lambda x: torch.abs(x).view(-1, 2, 2, 3, 2).permute(0, 4, 3, 2, 1).reshape(-1, 4, 3, 2), PLANES,
-        "views that exchange 4 axes; expected at most 3 beside the batch"),
-    "every other channel": (lambda x: torch.abs(x)[:, ::2], PLANES, "of 4 channels; expected consecutive channels"),
+    "channels from the end": (
+        lambda x: torch.abs(x)[:, 1::3], PLANES, "of 4 channels; expected consecutive channels, or one of each few"),
 }  # fmt: skip
 
 

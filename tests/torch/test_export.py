@@ -169,6 +169,12 @@ CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
     "features of positions": (
         Own(lambda m, x: m.fc((x + m.project(torch.arange(108).view(1, 3, 6, 6).to(x.dtype) / 108)).mean((2, 3))),
             project=nn.Conv2d(3, 2, 1), fc=nn.Linear(2, 3)), PLANES, "AddParameter GlobalAvgPool Flatten Linear"),
+    "a weight divided by its length": (
+        Own(lambda m, x: F.linear(F.normalize(x, dim=1), F.normalize(m.w, dim=1)), w=weight(3, 5)), FEATURES,
+        "Elementwise Reduce Elementwise Elementwise Elementwise Linear"),
+    "sums of a weight": (
+        Own(lambda m, x: F.linear(x, m.w / m.w.abs().sum(1, keepdim=True)), w=weight(3, 5)),
+        FEATURES, "Linear"),
     "a low-rank sum": (
         Own(lambda m, x: F.linear(x, m.w + (m.b @ m.a) * 0.5), w=weight(3, 5), a=weight(2, 5), b=weight(3, 2)),
         FEATURES, "Linear"),
@@ -246,7 +252,7 @@ def auxiliary(m: Any, x: Tensor) -> Any:
 
 
 def noisy(m: Any, x: Tensor) -> Tensor:
-    return m.a(x + torch.randn_like(x) if m.training else x) * 2
+    return m.a(x + torch.rand_like(x) if m.training else x) * 2
 
 
 def kept(m: Any, x: Tensor) -> Tensor:
@@ -262,9 +268,9 @@ def without_gradient(m: Any, x: Tensor) -> Tensor:
 
 REFUSED: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "further outputs in training": (auxiliary, "the module returns 2 outputs in training (0, 1) and 1 in"),
-    "noise in training": (noisy, "torch.randn_like: edgefl has no operation for it: write nn.Dropout"),
+    "noise in training": (noisy, "torch.rand_like: edgefl has no operation for it: write nn.Dropout"),
     "a scale of training": (
-        lambda m, x: m.a(x) * (2 if m.training else 1), "in training mode forward computes another MulParameter"),
+        lambda m, x: m.a(x) * (-2 if m.training else 1), "in training mode forward computes another MulParameter"),
     "a layer of training": (
         lambda m, x: torch.tanh(m.a(x) * 2) if m.training else m.a(x) * 2, "and in evaluation mode nothing more"),
     "a count in a buffer": (kept, "forward writes into 'seen'; expected a forward that keeps no state"),

@@ -38,7 +38,7 @@ def aside(m: nn.Module, x: torch.Tensor) -> object:
 
 
 def noisy(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    return m.a(x + torch.randn_like(x) if m.training else x)
+    return m.a(x + torch.rand_like(x) if m.training else x)
 
 
 def dropping(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -75,7 +75,7 @@ REFUSED = {
     ),
     "noise in training": (
         lambda: Forward(noisy, a=nn.Linear(4, 3)),
-        "torch.randn_like: edgefl has no operation for it: write nn.Dropout, or leave the noise to the data; in eval",
+        "torch.rand_like: edgefl has no operation for it: write nn.Dropout, or leave the noise to the data; in eval",
     ),
     "another dropout in training": (
         lambda: Forward(dropping, a=nn.Linear(4, 3)),

@@ -44,7 +44,7 @@ def _auxiliary_sum(m: nn.Module, x: Tensor) -> Tensor:
 
 def _noise(m: nn.Module, x: Tensor) -> Tensor:
     if m.training:
-        x = x + 0.5 * torch.randn_like(x)
+        x = x + 0.5 * torch.rand_like(x)
     return m.head(hidden(m, x))
 
 

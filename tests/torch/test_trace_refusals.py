@@ -39,7 +39,7 @@ def test_first_module_it_cannot_take_is_named() -> None:
         (lambda m, x: torch.cat([m.conv(x), x]), "dim=0; expected the axis of channels, 1"),
         (lambda m, x: F.softmax(m.conv(x), 1), "softmax: expected at the end only, over the classes"),
         (lambda m, x: F.softmax(m.conv(x).flatten(1), 0), "dim=0; expected 1"),
-        (lambda m, x: F.softmax(m.conv(x).flatten(1), 1) + 1, "softmax: expected at the end only, over the classes"),
+        (lambda m, x: F.softmax(m.conv(x).flatten(1), 0) + 1, "softmax: dim=(0,); expected axes without the batch"),
         (lambda m, x: F.pad(m.conv(x), (1, -1)), "pad=[1, -1]; expected 2 or 4 numbers of at least 0"),
         (lambda m, x: F.pad(m.conv(x), (1, 1), value=2.0), "value=2.0; expected None"),
         (lambda m, x: F.interpolate(m.conv(x), scale_factor=1.5), "scale_factor=[1.5, 1.5]; expected whole numbers"),

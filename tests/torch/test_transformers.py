@@ -120,6 +120,132 @@ def test_a_neuron_is_a_head_of_keys_or_a_row_of_the_gate() -> None:
     assert spec.params["o.weight"].cols == rows["q"] and spec.params["down.weight"].cols == rows["gate"]
 
 
+class Relative(nn.Module):
+    """Attention with a bias by the distance of two steps: T5 reads rows of an embedding, Swin and LeViT a parameter."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        torch.manual_seed(6)
+        self.kind, count = kind, 2 * STEPS - 1
+        self.qkv, self.head = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3)
+        if kind == "embedding":
+            self.rows = nn.Embedding(count, 4)
+        else:
+            self.table = nn.Parameter(torch.randn((4, count) if kind == "columns" else (count, 4)))
+
+    def bias(self) -> Tensor:
+        places = BEHIND + STEPS - 1
+        if self.kind == "columns":
+            return self.table[:, places]
+        rows = self.rows(places) if self.kind == "embedding" else self.table[places.view(-1)].view(STEPS, STEPS, -1)
+        bias = rows.permute(2, 0, 1).unsqueeze(0)
+        return torch.where(BEHIND >= 0, bias, -1e9) if self.kind == "causal" else bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).view(x.shape[0], STEPS, 3, 4, SIZE).permute(2, 0, 3, 1, 4)
+        y = functional.scaled_dot_product_attention(q, k, v, self.bias())
+        return self.head(y.transpose(1, 2).reshape(x.shape[0], STEPS, WIDTH)).mean(1)
+
+
+@pytest.mark.parametrize("kind", ["embedding", "rows", "columns", "causal"])
+def test_a_bias_of_distances_is_trained(kind: str) -> None:
+    graph = assert_as_in_float64(Relative(kind), X).graph
+    (op,) = [node.op for node in graph.nodes if isinstance(node.op, Attention)]
+    assert op.bias == (4, STEPS, STEPS)
+    assert [each.op.title for each in graph.computed].count("RowsAtPlaces") == 1
+
+
+class Written(nn.Module):
+    """Attention as products and a softmax, with a scale and a constant that is added."""
+
+    def __init__(self, mask: Tensor, dropout: float = 0.0) -> None:
+        super().__init__()
+        torch.manual_seed(7)
+        self.qkv, self.head, self.mask = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3), mask
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (each.view(x.shape[0], STEPS, 4, SIZE).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        scores = q @ k.transpose(-2, -1) / 1.5 + self.mask
+        y = (self.dropout(scores.softmax(-1)) @ v).permute(0, 2, 1, 3).reshape(x.shape[0], STEPS, WIDTH)
+        return self.head(y).mean(1)
+
+
+@pytest.mark.parametrize("name", ["causal", "bias of heads", "dropout"])
+def test_attention_that_is_written_out_is_one_operation(name: str) -> None:
+    mask = MASKS["bias of heads"][0] if name == "bias of heads" else MASKS["added"][0]
+    assert mask is not None
+    module = Written(mask, 0.25 if name == "dropout" else 0.0)
+    graph = from_torch(module, X).graph if name == "dropout" else assert_as_in_float64(module, X).graph
+    (op,) = [node.op for node in graph.nodes if isinstance(node.op, Attention)]
+    assert (op.scale, op.causal, op.p) == (1 / 1.5, name != "bias of heads", 0.25 if name == "dropout" else 0.0)
+
+
+class Windowed(nn.Module):
+    """Attention within windows of 2 x 2 cells, with a bias of distances, as Swin has it. Windows join the batch.
+
+    shift  number of cells by which the windows are shifted around the plane, with a mask of the cells that meet there
+    """
+
+    def __init__(self, shift: int) -> None:
+        super().__init__()
+        torch.manual_seed(8)
+        self.shift, self.table = shift, nn.Parameter(torch.randn(9, 2))
+        self.norm, self.qkv, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3)
+        self.register_buffer("places", torch.tensor([4, 5, 7, 8, 3, 4, 6, 7, 1, 2, 4, 5, 0, 1, 3, 4]))
+
+    def windows(self, x: Tensor) -> Tensor:
+        x = x.view(-1, 2, 2, 2, 2, x.shape[-1]).permute(0, 1, 3, 2, 4, 5)
+        return x.reshape(-1, 4, x.shape[-1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, part = x.shape[0], WIDTH // 2
+        x = functional.pad(x, (0, 0, 0, 1, 0, 1))
+        x = self.windows(torch.roll(x, (-self.shift, -self.shift), (1, 2)))
+        q, k, v = self.qkv(self.norm(x)).reshape(batch * 4, 4, 3, 2, part).permute(2, 0, 3, 1, 4)
+        scores = q * part**-0.5 @ k.transpose(-2, -1)
+        scores = scores + self.table[self.places].view(4, 4, -1).permute(2, 0, 1).contiguous().unsqueeze(0)
+        if self.shift:
+            cells = torch.arange(4)[:, None] // 3 * 2 + torch.arange(4) // 3
+            region = self.windows(cells[None, :, :, None].float())[:, :, 0]
+            mask = torch.zeros(4, 4, 4).masked_fill(region[:, None] != region[:, :, None], -100.0)
+            scores = (scores.view(batch, 4, 2, 4, 4) + mask[None, :, None]).view(-1, 2, 4, 4)
+        y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch * 4, 4, WIDTH)
+        y = torch.tanh(x + y).view(batch, 2, 2, 2, 2, WIDTH).permute(0, 1, 3, 2, 4, 5).reshape(batch, 4, 4, WIDTH)
+        y = torch.roll(y, (self.shift, self.shift), (1, 2))[:, :3, :3]
+        return self.head(torch.cat([y[:, 1:, 1:], y[:, :2, 1:]], -2)).mean((1, 2))
+
+
+def test_attention_within_windows_has_a_head_for_each_window() -> None:
+    x = torch.randn(5, 3, 3, WIDTH, generator=torch.Generator().manual_seed(9))
+    graph = assert_as_in_float64(Windowed(1), x).graph
+    (op,) = [node.op for node in graph.nodes if isinstance(node.op, Attention)]
+    assert (op.num_heads, op.kv_heads, op.head_dim, op.bias) == (8, 8, WIDTH // 2, (8, 4, 4))
+
+
+class OfChannels(nn.Module):
+    """Attention between the channels of a head, of queries and keys of length 1, as EdgeNeXt has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(9)
+        self.qkv, self.head = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3)
+        self.gain = nn.Parameter(torch.tensor([0.5, 2.0]).view(2, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).reshape(x.shape[0], STEPS, 3, 2, -1).permute(2, 0, 3, 4, 1).unbind(0)
+        q, k = functional.normalize(q, dim=-1), functional.normalize(k, dim=-1)
+        shares = ((q @ k.transpose(-2, -1)) * self.gain).softmax(-1)
+        y = (shares @ v).permute(0, 3, 1, 2).reshape(x.shape[0], STEPS, WIDTH)
+        return self.head(x + y).mean(1)
+
+
+def test_attention_between_channels_has_a_position_for_each_channel() -> None:
+    graph = assert_as_in_float64(OfChannels(), X).graph
+    (op,) = [node.op for node in graph.nodes if isinstance(node.op, Attention)]
+    assert (op.num_heads, op.head_dim) == (2, STEPS)
+
+
 class Merged(nn.Module):
     """A block of GPT-2, whose layers see examples and steps in one axis, with a weight [inputs, outputs]."""
 

@@ -813,7 +813,7 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
 
 
 class Noisy(nn.Module):
-    """A layer whose results get noise, as in a variational autoencoder."""
+    """A layer whose results get uniform noise."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -821,7 +821,7 @@ class Noisy(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.fc(x)
-        return y + torch.randn_like(y)
+        return y + torch.rand_like(y)
 
 
 TEXTS = tuple(name for name, (_, shape) in TAKEN.items() if shape is IDS)
@@ -830,5 +830,5 @@ TEXTS = tuple(name for name, (_, shape) in TAKEN.items() if shape is IDS)
 LOSSES: dict[str, Loss] = {"regression": MSE(), "multi-label": BinaryCrossEntropy()}  # of the others: cross-entropy
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
-    "noise": (Noisy, FEATURES, "torch.randn_like: edgefl has no operation for it: write nn.Dropout"),
+    "noise": (Noisy, FEATURES, "torch.rand_like: edgefl has no operation for it: write nn.Dropout"),
 }

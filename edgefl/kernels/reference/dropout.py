@@ -61,6 +61,12 @@ def dropout(
     y[:, chosen] = (x * factors)[:, chosen]
 
 
+def uniform(y: Array, state: Array, node: int) -> None:
+    """Set y to numbers of the open interval (0, 1): the odd multiples of 2^-24 that the words of the stream choose."""
+    found = words(state, node, len(y), math.prod(y.shape[1:]))
+    y[...] = ((2 * (found >> np.uint64(9)) + 1) / 2**24).reshape(y.shape)
+
+
 def count_step(state: Array) -> None:
     """Go to the next step: state[1] += 1."""
     state[1] += 1

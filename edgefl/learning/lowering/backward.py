@@ -27,6 +27,7 @@ from edgefl.learning.lowering import (
     rotary,
     sdpa,
     sparse,
+    training_alone,
     transposed,
 )
 from edgefl.learning.lowering.channel_sets import count, is_empty
@@ -288,4 +289,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Ten
 }  # the functions of other files follow
 _TABLE |= activation.BACKWARD | arrange.BACKWARD | dropout.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
 _TABLE |= attention.BACKWARD | parameter.BACKWARD | recurrent.BACKWARD | elementwise.BACKWARD | resample.BACKWARD
-_TABLE |= sdpa.BACKWARD | rms_norm.BACKWARD | rotary.BACKWARD
+_TABLE |= training_alone.BACKWARD | sdpa.BACKWARD | rms_norm.BACKWARD | rotary.BACKWARD

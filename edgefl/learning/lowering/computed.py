@@ -30,6 +30,7 @@ from edgefl.models.graph.computed_parameters import (
     ParameterRows,
     ParameterSum,
     ReshapedParameter,
+    RowsAtPlaces,
     ScaledParameter,
     StackedParameters,
     TransposedMatrix,
@@ -248,6 +249,21 @@ def _rows_backward(
     return (whole,)
 
 
+def _rows_at_places(recorder: Recorder, op: RowsAtPlaces, sources: Values) -> Tensor:
+    y = recorder.new(op.result)
+    recorder.call("embedding_forward", sources[1].view(1, op.length), sources[0], y.view(1, *op.result))
+    return y
+
+
+def _rows_at_places_backward(
+    recorder: Recorder, op: RowsAtPlaces, sources: Values, dw: Tensor, trained: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    """Return the gradient of the table. The places have no gradient."""
+    whole, places = recorder.new(op.sources[0]), sources[1].view(1, op.length)
+    recorder.call("embedding_backward", dw.view(1, *op.result), places, whole, -1, None)
+    return whole, None
+
+
 def _stack(recorder: Recorder, op: StackedParameters, sources: Values) -> Tensor:
     y = recorder.new(op.result)
     for first, source in zip(accumulate(op.rows, initial=0), sources, strict=False):
@@ -290,6 +306,7 @@ _FORWARD: dict[type[ParameterOperation], Callable[[Recorder, Any, Values], Value
     ExchangedAxes: _exchange,
     ReshapedParameter: _reshape,
     ParameterRows: _rows,
+    RowsAtPlaces: _rows_at_places,
     StackedParameters: _stack,
     ParameterExpression: _expression,
 }
@@ -306,6 +323,7 @@ _BACKWARD: dict[
     ExchangedAxes: _exchange_backward,
     ReshapedParameter: _reshape_backward,
     ParameterRows: _rows_backward,
+    RowsAtPlaces: _rows_at_places_backward,
     StackedParameters: _stack_backward,
     ParameterExpression: _expression_backward,
 }

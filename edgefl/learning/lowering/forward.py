@@ -28,6 +28,7 @@ from edgefl.learning.lowering import (
     rotary,
     sdpa,
     sparse,
+    training_alone,
     transposed,
 )
 from edgefl.learning.lowering.fusion import HALVING, FusedNormReLU
@@ -253,4 +254,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
 }
 _TABLE |= activation.FORWARD | arrange.FORWARD | dropout.FORWARD | layer_norm.FORWARD | transposed.FORWARD
 _TABLE |= attention.FORWARD | parameter.FORWARD | recurrent.FORWARD | elementwise.FORWARD | resample.FORWARD
-_TABLE |= sdpa.FORWARD | rms_norm.FORWARD | rotary.FORWARD
+_TABLE |= training_alone.FORWARD | sdpa.FORWARD | rms_norm.FORWARD | rotary.FORWARD

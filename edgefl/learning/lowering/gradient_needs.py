@@ -33,6 +33,7 @@ from edgefl.models.graph.operations import (
     Embedding,
     Flatten,
     FlattenPlaces,
+    GaussianNoise,
     GroupNorm,
     LayerNorm,
     Linear,
@@ -193,4 +194,5 @@ _REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] =
     Mul: _gated,
     Elementwise: _broadcast,
     Reduce: _reduced,
+    GaussianNoise: lambda graph, node, below: NONE,  # it depends on the shape of its input alone
 }

@@ -76,7 +76,8 @@ class Inference:
         size = chunk or self._chunk()
         parts = [index[start : start + size] for start in range(0, len(index), size)]
         self._workspace.prepare(session, {len(part) for part in parts})
-        for part in parts:
+        for start, part in zip(range(0, len(index), size), parts, strict=True):
+            self._workspace.scalars.dropout[:] = 0, 0, start  # so noise depends on the sample's position alone
             bound = session.programs[len(part)]
             bound.index[:] = part
             bound.program.run()

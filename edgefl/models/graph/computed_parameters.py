@@ -12,6 +12,7 @@ MatrixProducts.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from edgefl.kernels.expression_steps import MOST_INPUTS
 from edgefl.kernels.reference.elementwise import evaluate
 from edgefl.models.graph.expression import parsed
-from edgefl.models.graph.expression_gradient import forward
+from edgefl.models.graph.expression_gradient import check_gradients, forward
 from edgefl.models.graph.operations import Operation, Shape
 
 Array = NDArray[Any]
@@ -230,6 +231,29 @@ class ParameterRows(ParameterOperation):
 
 
 @dataclass(frozen=True)
+class RowsAtPlaces(ParameterOperation):
+    """The rows of a table at `length` places, as [cols, length], such as a bias by the distance of two positions.
+
+    The sources are the table [rows, cols] and the places, whole numbers below `rows`, which are frozen.
+    """
+
+    rows: int
+    cols: int
+    length: int
+
+    @property
+    def sources(self) -> tuple[Shape, ...]:
+        return (self.rows, self.cols), (self.length,)
+
+    @property
+    def result(self) -> Shape:
+        return self.cols, self.length
+
+    def value(self, *sources: Array) -> Array:
+        return np.ascontiguousarray(sources[0][sources[1].astype(np.int64)].T)
+
+
+@dataclass(frozen=True)
 class StackedParameters(ParameterOperation):
     """The rows of all sources below each other, such as weights of queries, keys and values.
 
@@ -267,7 +291,7 @@ class ParameterExpression(ParameterOperation):
     def __post_init__(self) -> None:
         if not isinstance(self.expression, str):
             self.refuse(f"expression={self.expression!r}", "the text of an expression")
-        parsed(self.expression)
+        check_gradients(self.expression)
 
     @property
     def sources(self) -> tuple[Shape, ...]:
@@ -293,6 +317,12 @@ class ComputedParameter:
     sources: tuple[str, ...]
 
 
+def zero_places(computed: Sequence[ComputedParameter]) -> dict[str, Array]:
+    """Return places 0 for every table whose rows are read at places, by the name of the places."""
+    of_tables = (each for each in computed if isinstance(each.op, RowsAtPlaces))
+    return {each.sources[1]: np.zeros(each.op.sources[1], np.float32) for each in of_tables}
+
+
 PARAMETER_OPERATIONS: dict[str, type[ParameterOperation]] = {
     kind.__name__: kind
     for kind in (
@@ -305,6 +335,7 @@ PARAMETER_OPERATIONS: dict[str, type[ParameterOperation]] = {
         ExchangedAxes,
         ReshapedParameter,
         ParameterRows,
+        RowsAtPlaces,
         StackedParameters,
         ParameterExpression,
     )

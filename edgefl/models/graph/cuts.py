@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.graph import INPUT, Graph, Node
-from edgefl.models.graph.operations import BatchNorm
+from edgefl.models.graph.operations import BatchNorm, GaussianNoise, Scaler
 
 
 @lru_cache(maxsize=64)
@@ -27,13 +27,15 @@ def cuts(graph: Graph) -> tuple[str, ...]:
     No two cuts have the same products before them: among the results between two products, the cut is the result with
     the fewest values, and among equal results the last one. The results from a dropout up to the next product are not
     cuts, because a dropout before a cut would never drop anything. After a batch norm without running statistics there
-    are no cuts, because its results depend on the batch.
+    are no cuts, because its results depend on the batch. No cut follows a Scaler or noise, whose results
+    differ between training and evaluation.
     """
     products, found = graph.macs().keys(), dict[int, list[str]]()
     count, is_beyond_dropout = 0, False
     for at, node in enumerate(graph.nodes):
         count += node.name in products
-        if isinstance(node.op, BatchNorm) and not node.op.track_running_stats:
+        is_of_batch = isinstance(node.op, BatchNorm) and not node.op.track_running_stats
+        if is_of_batch or isinstance(node.op, Scaler | GaussianNoise):
             break
         is_beyond_dropout = _drops(node) or (is_beyond_dropout and node.name not in products)
         if 0 < count < len(products) and not is_beyond_dropout and _is_crossed_alone(graph, at):

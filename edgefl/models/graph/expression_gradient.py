@@ -46,6 +46,12 @@ def gradient(text: str, number: int) -> Program:
     return Program(*steps.program(last), frozenset(steps.inputs_of(last)))
 
 
+def check_gradients(text: str) -> None:
+    """Raise GraphError for a text that is not an expression, or whose gradients have too many steps."""
+    for number in range(parsed(text).arity):
+        gradient(text, number)
+
+
 class _Differentiated(Steps):
     """The steps of an expression, followed by the steps of a gradient. Products with 1 and sums with 0 are left out."""
 

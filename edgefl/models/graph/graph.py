@@ -18,7 +18,7 @@ import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.auxiliary_outputs import AuxiliaryOutput, check_outputs
-from edgefl.models.graph.computed_parameters import ComputedParameter
+from edgefl.models.graph.computed_parameters import ComputedParameter, zero_places
 from edgefl.models.graph.frozen_names import check_frozen
 from edgefl.models.graph.initial_values import initial, uniform
 from edgefl.models.graph.narrower import IdArray, resized
@@ -190,6 +190,7 @@ class Graph:
                 full = node.full_name(name)
                 if full not in params and full not in self.roots:  # a shared parameter is drawn at its first use
                     params[full] = initial(node.op, name, info.shape, stream)
+        params |= zero_places(self.computed)
         for name, info in self.parameters().items():
             if name not in params:
                 params[name] = uniform(info.shape, 1.0 / math.sqrt(math.prod(info.shape[1:])), stream)

@@ -46,6 +46,7 @@ from edgefl.models.graph.operations import (
     Flatten,
     FlattenPlaces,
     Flip,
+    GaussianNoise,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -69,6 +70,7 @@ from edgefl.models.graph.operations import (
     ReLU6,
     ReplicationPad2d,
     Reshape,
+    Scaler,
     SelfAttention,
     Sigmoid,
     SiLU,
@@ -157,6 +159,13 @@ def _conv_transpose(op: ConvTranspose2d, inputs: list[str], to: Writer) -> str:
 
 def _identity(op: Operation, inputs: list[str], to: Writer) -> str:
     return to.node("Identity", *inputs)
+
+
+def _noise(op: GaussianNoise, inputs: list[str], to: Writer) -> str:
+    """Return normal numbers of ONNX's own generator, or zeros."""
+    if op.in_evaluation:
+        return to.node("RandomNormalLike", *inputs)
+    return to.node("Mul", *inputs, to.constant("zero", 0.0))
 
 
 def _leaky_relu(op: LeakyReLU, inputs: list[str], to: Writer) -> str:
@@ -280,5 +289,6 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     **dict.fromkeys((RNN, GRU, LSTM), onnx_sequences.recurrent),
     SelfAttention: onnx_sequences.attention,
     **onnx_transformers.NODES,
-    **dict.fromkeys((Dropout, Dropout1d, Dropout2d, StochasticDepth), _identity),
+    **dict.fromkeys((Dropout, Dropout1d, Dropout2d, StochasticDepth, Scaler), _identity),
+    GaussianNoise: _noise,
 }

@@ -19,10 +19,12 @@ from edgefl.models.graph.computed_parameters import (
     ParameterRows,
     ParameterSum,
     ReshapedParameter,
+    RowsAtPlaces,
     ScaledParameter,
     StackedParameters,
     TransposedMatrix,
     WeightNorm,
+    zero_places,
 )
 from edgefl.models.graph.cuts import after, cuts
 from edgefl.models.graph.heads import with_classes
@@ -151,3 +153,11 @@ def test_a_head_with_a_computed_weight_cannot_be_resized() -> None:
 
 def test_a_mask_leaves_sources_whole() -> None:
     assert density.weights(ModelSpec.of(COMPUTED["fedpara"])).keys() == {"fc.weight"}
+
+
+def test_rows_of_a_table_at_places_are_turned() -> None:
+    op, table = RowsAtPlaces(3, 2, 4), np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    found = op.value(table, np.array([2, 0, 0, 1], np.float32))
+    assert found.tolist() == [[5, 1, 1, 3], [6, 2, 2, 4]]
+    computed = (ComputedParameter("bias", RowsAtPlaces(3, 2, 4), ("table", "places")),)
+    assert zero_places(computed)["places"].tolist() == [0, 0, 0, 0]  # a fresh model has valid places

@@ -45,6 +45,7 @@ from edgefl.models.graph.operations import (
     Flatten,
     FlattenPlaces,
     Flip,
+    GaussianNoise,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -68,6 +69,7 @@ from edgefl.models.graph.operations import (
     Reshape,
     RMSNorm,
     Rotary,
+    Scaler,
     SelfAttention,
     Shape,
     Sigmoid,
@@ -154,6 +156,7 @@ CASES: list[tuple[Operation, Shape]] = [
     (Dropout1d(0.25), SEQUENCE),
     (Dropout2d(0.25), PLANES),
     (StochasticDepth(0.25), PLANES),
+    (Scaler(2.5), PLANES),
     (Upsample((2, 3)), PLANES),
     (Upsample((1, 3)), SEQUENCE),
     (ZeroPad2d((1, 0, 2, 3)), PLANES),
@@ -208,6 +211,8 @@ def graphs() -> Iterator[tuple[str, Graph]]:
     for op, shape in CASES:
         last = () if len(op.output(shape)) == 1 else (Node("last", Flatten(), ("only.one",)),)
         yield f"{op} on {shape}", Graph(shape, (Node("only.one", op, (INPUT,)), *last))
+    noise = (Node("noise", GaussianNoise(False), (INPUT,)), Node("output", Add(), ("noise", INPUT)))
+    yield "noise of training", Graph((13,), noise)
     nodes = (Node("input.weight", ReLU(), (INPUT,)), Node("output", Add(), ("input.weight", INPUT)))
     yield "a sum, with names that others could take", Graph((13,), nodes)
     for name in ("gates", "maps", "skips", "recurrent", "attention"):

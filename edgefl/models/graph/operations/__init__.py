@@ -67,6 +67,7 @@ from edgefl.models.graph.operations.resample import (
     ReplicationPad2d,
 )
 from edgefl.models.graph.operations.sequence import GRU, LSTM, RNN, Recurrent, SelfAttention
+from edgefl.models.graph.operations.training import GaussianNoise, Scaler
 from edgefl.models.graph.operations.transformer import Attention, RMSNorm, Rotary
 
 OPERATIONS: dict[str, type[Operation]] = {
@@ -126,6 +127,8 @@ OPERATIONS: dict[str, type[Operation]] = {
         Dropout1d,
         Dropout2d,
         StochasticDepth,
+        Scaler,
+        GaussianNoise,
         Embedding,
         AddParameter,
         MulParameter,
@@ -173,6 +176,7 @@ __all__ = [
     "Flatten",
     "FlattenPlaces",
     "Flip",
+    "GaussianNoise",
     "GlobalAvgPool",
     "GroupNorm",
     "Hardsigmoid",
@@ -204,6 +208,7 @@ __all__ = [
     "ReplicationPad2d",
     "Reshape",
     "Rotary",
+    "Scaler",
     "SelfAttention",
     "Shape",
     "SiLU",

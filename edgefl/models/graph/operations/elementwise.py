@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.expression import parsed
+from edgefl.models.graph.expression_gradient import check_gradients
 from edgefl.models.graph.operations.base import Operation, Shape
 
 KINDS = ("sum", "mean", "max", "min")
@@ -24,7 +25,7 @@ class Elementwise(Operation):
         if not isinstance(self.expression, str):
             self.refuse(f"expression={self.expression!r}", "the text of an expression")
         try:
-            parsed(self.expression)
+            check_gradients(self.expression)
         except GraphError as error:
             raise GraphError(f"{self.title}: {error}") from None
 
