@@ -14,6 +14,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import Graph
 from edgefl.models.graph.heads import head_of, with_classes
 from edgefl.models.neurons.model_spec import ModelSpec, layer_of
+from edgefl.torch.channels_last import PositionwiseLinear
 from edgefl.torch.graph_module import GraphModule
 from edgefl.torch.module_tree import attach
 from edgefl.torch.parameter_arrays import ModuleParameters
@@ -48,7 +49,8 @@ def under_head(module: nn.Module, held: ModuleParameters, spec: ModelSpec, class
     last, name = last_linear(module, spec), layer_of(spec.head[0])
     if any(layer_of(parameter) != name for parameter in spec.head):
         raise GraphError(f"head {', '.join(spec.head)}; expected a Linear layer as the last node")
-    own = nn.Linear(last.in_features, classes, last.bias is not None, last.weight.device, last.weight.dtype)
+    kind = PositionwiseLinear if isinstance(last, PositionwiseLinear) else nn.Linear
+    own = kind(last.in_features, classes, last.bias is not None, last.weight.device, last.weight.dtype)
     for parameter in own.parameters():
         nn.init.zeros_(parameter)
     shared = {id(tensor): tensor for key, tensor in held.tensors.items() if key not in spec.head}
