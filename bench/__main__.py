@@ -12,7 +12,7 @@ bench latex` compiles the tables of a run with LaTeX. `python -m bench page` pri
 -m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU. `python -m
 bench pictures` draws pictures of runs. `python -m bench trained-part` trains parts of MobileNetV2. `python -m bench
 collection` converts models that people bring, and checks them. `python -m bench language` trains a transformer of
-characters. `python -m bench fine-tuning` trains parts of a
+characters. `python -m bench segmentation` trains a U-Net on pictures. `python -m bench fine-tuning` trains parts of a
 pretrained network in a federation.
 """
 
@@ -89,6 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
         "frozen": lambda rest: importlib.import_module("bench.frozen").main(rest),  # it makes its model with torch
         "fuzz": fuzz.main,
         "language": lambda rest: importlib.import_module("bench.language.command").main(rest),  # it needs the roles
+        "segmentation": lambda rest: importlib.import_module("bench.segmentation.command").main(rest),
         "latex": lambda rest: importlib.import_module("bench.latex").main(rest),  # no other bench needs a run's tables
         "mutants": mutants.main,
         "throughputs": throughputs.main,

@@ -42,7 +42,10 @@ FEDERATED: dict[str, dict[str, Any]] = {
     },
     "PFLEGO": {
         "method": "pflego",
-        **{"tau": 50, "beta": 0.002, "server": "adam", "rho": 1e-4},
+        "tau": 50,
+        "beta": 0.002,
+        "server": "adam",
+        "rho": 1e-4,
         **dict.fromkeys(("batch", "epochs", "lr")),  # PFLEGO has none of them
     },
 }
