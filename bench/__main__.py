@@ -131,7 +131,8 @@ def main(arguments: list[str] | None = None) -> int:
         (figures.print_json if options.json else figures.print_table)(facts, _figures(options))
         return 0
     if options.what == "operations":
-        (print_json if options.json else print_table)(facts, operations.measure(effort))
+        measured = operations.measure(effort, options.only, options.compiled)
+        (print_json if options.json else print_table)(facts, measured)
         return 0
     measure = step.measure if options.what == "step" else kernels.measure
     cases = [case._replace(batches=options.batches or case.batches) for case in options.models]
@@ -215,6 +216,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--plot", type=_picture, default=history.PICTURE, metavar="FILE", help="of history: its picture"
     )
+    single = parser.add_argument_group("operations")
+    single.add_argument(
+        "--only", type=operations.titled, help="titles of operations, separated by commas; default: all"
+    )
+    single.add_argument("--compiled", action="store_true", help="time torch.compile of each operation, too")
     served = parser.add_argument_group("rounds")
     served.add_argument("--parts", type=_parts, help=f"of {', '.join(rounds.PARTS)}, separated by commas; default: all")
     served.add_argument("--dir", type=Path, metavar="DIR", help="where runs and devices keep their files meanwhile")

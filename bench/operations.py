@@ -3,12 +3,15 @@
 Each operation is lowered between layers that are trained, so that its backward pass is whole. Its calls alone are
 timed, from Python as PyTorch's are. An argument that a training step would overwrite is separate, because its values
 would vanish in repetitions. PyTorch's backward pass is autograd's over a graph that is kept. Gradients that are views
-of other arrays are made dense, as their next reader has them.
+of other arrays are made dense, as their next reader has them. With --compiled, torch.compile of the operation takes its
+turns in the same run. --only Attention,RMSNorm times the operations with these titles alone.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -31,9 +34,11 @@ from edgefl.torch import to_torch
 from edgefl.torch.expression_module import Expression
 from edgefl.torch.transformer_modules import SequenceAttention
 
-BATCH, SEED, CLASSES = 16, 1, 2
+BATCH, SEED, CLASSES, COMPILED = 16, 1, 2, "compile"
 BELOW, TWO, GATED = ("below",), ("below", "beside"), ("below", "gate")
 LARGE, SMALL, FEATURES, SEQUENCES, WORDS = (64, 16, 16), (96, 8, 8), (1024,), (64, 256), (256, 128)
+STEPS = (64, 64)
+RECURRENT = (ops.RNN, ops.GRU, ops.LSTM)
 POINTWISE = (
     *(ops.ReLU6(), ops.LeakyReLU(0.01), ops.Sigmoid(), ops.Tanh(), ops.SiLU(), ops.GELU("none")),
     *(ops.Hardsigmoid(), ops.Hardswish(), ops.Softplus(1.0, 20.0)),
@@ -87,6 +92,8 @@ def works() -> Iterator[Work]:
         rows = (heads + 2 * shared) * 32
         yield Work(ops.Attention(heads, shared, 32, 32**-0.5, causal=True), (rows, 128), kind=f"{heads}/{shared}")
         yield Work(ops.Attention(heads, shared, 32, 32**-0.5), (rows, 128), kind=f"{heads}/{shared} all")
+    for recurrent in RECURRENT:
+        yield Work(recurrent(64, 64), STEPS)
     yield Work(ops.BatchNorm1d(FEATURES[0]), FEATURES)
     yield Work(ops.BatchNorm1d(SEQUENCES[0]), SEQUENCES)
     yield Work(ops.Flip(), SEQUENCES)
@@ -102,13 +109,29 @@ def _depthwise(shape: Shape) -> Iterator[Work]:
         yield Work(op, shape, kind=f"depthwise/{stride}")
 
 
-def measure(effort: Effort, chosen: Iterable[Work] | None = None) -> Iterator[Row]:
-    """Yield a row for each operation, shape and pass. `chosen` is None for all operations."""
+def titled(text: str) -> tuple[Work, ...]:
+    """Return the works of operations with these titles, separated by commas. Raises ArgumentTypeError for others."""
+    every = tuple(works())
+    known, asked = {work.op.title for work in every}, text.split(",")
+    if unknown := [title for title in asked if title not in known]:
+        raise ArgumentTypeError(f"operation {unknown[0]!r}; expected some of {', '.join(sorted(known))}")
+    return tuple(work for work in every if work.op.title in asked)
+
+
+def measure(effort: Effort, chosen: Iterable[Work] | None = None, is_compiled: bool = False) -> Iterator[Row]:
+    """Yield a row for each operation, shape and pass. `chosen` is None for all operations.
+
+    is_compiled  whether torch.compile of the operation is among PyTorch's paths
+    """
     machine.use_threads(1)
     for work in works() if chosen is None else chosen:
-        ours, theirs = _native(work.op, work.shape, work.inputs), _torch(work.op, work.shape, work.inputs)
+        ours, module = _native(work.op, work.shape, work.inputs), _module(work.op, work.shape)
+        paths = {EAGER: _passes(module, module, work)}
+        if is_compiled:
+            paths[COMPILED] = _passes(_compiled(module), module, work)
         for kind in ours:
-            timings = interleave({native_name(1.0): ours[kind], EAGER: theirs[kind]}, effort, clock_for(1))
+            theirs = {name: path[kind] for name, path in paths.items()}
+            timings = interleave({native_name(1.0): ours[kind], **theirs}, effort, clock_for(1))
             yield row(f"{work.name} {kind}", BATCH, 1, 1.0, timings, 1.0)
 
 
@@ -131,7 +154,9 @@ def _native(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, C
     graph = _graph(op, shape, inputs)
     learner = GraphLearner(Model(graph, graph.init(stream(SEED, INIT))), backend="native")
     x = np.random.RandomState(SEED).standard_normal((BATCH, *shape)).astype(np.float32)
-    learner.fit(Samples(x, np.zeros(BATCH, np.int32)), [np.arange(BATCH, dtype=np.int32)], SGD(1e-3))
+    momentum = 0.9 if isinstance(op, RECURRENT) else 0.0  # so that the gradient of a weight is not fused with its step
+    terms = SGD(1e-3, momentum=momentum)
+    learner.fit(Samples(x, np.zeros(BATCH, np.int32)), [np.arange(BATCH, dtype=np.int32)], terms)
     (session,) = learner._workspace.sessions.values()
     (schedule,) = session.schedules.values()
     params = {name: np.array(values) for name, values in learner.read().items()}  # running statistics move
@@ -169,7 +194,8 @@ def _call(call: KernelCall, schedule: Schedule, memory: dict[int, Any], params: 
             fresh[...] = held
             held = fresh
         seen.add(arg.buffer)
-        return held.view({"float": np.float32, "int32": np.int32, "byte": np.uint8}[kind]).reshape(arg.shape)
+        values = held.view({"float": np.float32, "int32": np.int32, "byte": np.uint8}[kind])
+        return values[: math.prod(arg.shape)].reshape(arg.shape)  # the states of an RNN have one step more
 
     args = [resolved(arg) for arg in call.args]
     function = getattr(native, call.op)
@@ -187,16 +213,27 @@ def _repeated(calls: list[Callable[[], object] | None]) -> Contender:
     return run
 
 
-def _torch(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, Contender]:
-    module = _module(op, shape)
-    sizes = [(shape[0], 1, 1) if name == "gate" else shape for name in inputs]
+def _compiled(module: Callable[..., Any]) -> Callable[..., Any]:
+    """Return torch.compile of the operation, whose backward pass may be repeated. It knows the shapes."""
+    warnings.filterwarnings("ignore", message="Dynamo detected a call to a `functools.lru_cache`")
+    torch._dynamo.reset()  # so that no earlier operation counts against the limit of recompilations
+    torch._functorch.config.donated_buffer = False  # type: ignore[attr-defined]
+    compiled: Callable[..., Any] = torch.compile(module, dynamic=False)
+    return compiled
+
+
+def _passes(run: Callable[..., Any], module: Callable[..., Any], work: Work) -> dict[str, Contender]:
+    """Return both passes of PyTorch's form of an operation. `run` is the module, or the module compiled."""
+    sizes = [(work.shape[0], 1, 1) if name == "gate" else work.shape for name in work.inputs]
+    if isinstance(module, torch.nn.RNNBase):
+        sizes = [(time, width) for width, time in sizes]
     read = [torch.randn(BATCH, *size, requires_grad=True) for size in sizes]
-    y = module(*read)
+    y = run(*read)
     leaves, dy = [*read, *(() if not isinstance(module, torch.nn.Module) else module.parameters())], torch.randn_like(y)
 
     def forward(repeats: int) -> None:
         for _ in range(repeats):
-            module(*read)
+            run(*read)
 
     def backward(repeats: int) -> None:
         for _ in range(repeats):

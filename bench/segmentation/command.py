@@ -1,10 +1,10 @@
 """`python -m bench segmentation`: a U-Net says which pixels of a noisy picture belong to which kind of garment.
 
 The pictures are of Fashion-MNIST. Each client has pictures of three kinds. Centrally the U-Net learns from other
-pictures of all kinds, as many as the clients train on together. Each federation begins with the untrained U-Net. A row has the
-mean intersection over union of the kinds that occur in a client's test pictures or in the decisions on them, as a mean
-over the clients. It also has the share of right pixels and CPU seconds. The run fits into 15 minutes of one core: the
-figures say what works and what it costs, not how good a model can become. --record keeps the rows.
+pictures of all kinds, as many as the clients train on together. Each federation begins with the untrained U-Net. A row
+has the mean intersection over union of the kinds that occur in a client's test pictures or in the decisions on them, as
+a mean over the clients. It also has the share of right pixels and CPU seconds. The run fits into 15 minutes of one
+core: the figures say what works and what it costs, not how good a model can become. --record keeps the rows.
 """
 
 from __future__ import annotations

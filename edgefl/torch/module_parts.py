@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph
-from edgefl.models.graph.heads import head_of, with_classes
+from edgefl.models.graph.heads import features_of, head_of, with_classes
 from edgefl.models.neurons.model_spec import ModelSpec, layer_of
 from edgefl.torch.channels_last import PositionwiseLinear
 from edgefl.torch.graph_module import GraphModule
@@ -69,6 +69,11 @@ def part(held: ModuleParameters, spec: ModelSpec, graph: Graph) -> tuple[Graph, 
         layer, _, last = name.rpartition(".")
         setattr(own.get_submodule(layer), last, held.tensors[name])
     return graph, spec.part(graph), own
+
+
+def cut_with_places(graph: Graph | None) -> str:
+    """Return the name of the result that the last Linear layer reads, if the outputs have places, or else ""."""
+    return features_of(graph) if graph is not None and len(graph.output_shape) > 1 else ""
 
 
 def spec_under_head(graph: Graph | None, spec: ModelSpec, classes: int) -> tuple[Graph | None, ModelSpec]:

@@ -39,7 +39,6 @@ from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.learning.targets import blank_targets
 from edgefl.models.graph import Graph, Model
 from edgefl.models.graph.cuts import after, until
-from edgefl.models.graph.heads import features_of
 from edgefl.models.graph.operations import Kind
 from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.gather import take
@@ -264,8 +263,7 @@ class TorchLearner:
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._passes.check(samples, chosen)
-        if self.graph is not None and len(self.graph.output_shape) > 1:
-            cut = cut or features_of(self.graph)  # the layer's inputs have places
+        cut = cut or module_parts.cut_with_places(self.graph)
         if cut:
             return self._part(until, cut)._inference.results(samples, chosen, chunk)
         return self._inference.features(samples, chosen, chunk)
