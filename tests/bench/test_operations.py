@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from bench import operations
-from bench.operations import GATED, TWO, Work
+from bench.operation_calls import GATED, TWO, Work
 from bench.runner import Effort
 from edgefl.models.graph import operations as ops
 
