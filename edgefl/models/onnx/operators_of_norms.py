@@ -144,7 +144,10 @@ def with_affine(call: OnnxCall, value: OnnxResult, constant: Constant, is_produc
 
 
 def _with_gain(draft: NodeDraft, value: OnnxResult, constant: Constant) -> bool:
-    """Take a product with a value for each feature as the weight of the RMSNorm before it. Its weight must be ones so far."""
+    """Take a product with a value for each feature as the weight of the RMSNorm before it.
+
+    Returns whether it was taken. The weight of the norm must be ones so far.
+    """
     wide, width = widened(constant.array, value.rank), draft.values["weight"].size
     long = long_axes(wide)
     if draft.origins.get("weight") or (draft.values["weight"] != 1).any() or len(long) != 1 or wide.size != width:
