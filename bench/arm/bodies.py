@@ -17,6 +17,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from bench import machine
 from bench.arm.counting import FIRST, MORE, Execute, a_step
 from bench.arm.emulator import CannotCountError, emulator
 
@@ -52,7 +53,8 @@ def main(arguments: Sequence[str], folder: Path) -> int:
         print(f"bench arm bodies: {error}", file=sys.stderr)
         return 1
     if options.record is not None:
-        rows = ({**each._asdict(), "cpu": options.cpu} for each in found)
+        about = {"cpu": options.cpu, "commit": machine.facts()["commit"]}
+        rows = ({**each._asdict(), **about} for each in found)
         options.record.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     _print(found)
     return 0

@@ -13,6 +13,7 @@ from bench.arm import bodies, counting, resident
 from bench.arm.command import judged
 from bench.arm.cores import Core
 from bench.arm.emulator import CannotCountError, emulator
+from bench.operation_calls import titled
 
 
 def test_what_is_done_once_falls_out_of_a_step() -> None:
@@ -84,3 +85,10 @@ def test_the_passes_of_operations_have_the_counts_of_their_marks() -> None:
     assert found[0].share == 0.5
     with pytest.raises(CannotCountError, match="3 counts of 1 passes; expected 4 for each"):
         list(bodies.counted(lambda *_: (json.dumps(["a"]), [1, 2, 3]), "RMSNorm"))
+
+
+def test_the_record_has_every_pass_with_no_more_instructions_than_scalar() -> None:
+    rows = [json.loads(line) for line in bodies.RECORD.read_text("utf-8").splitlines()]
+    asked = [f"{work.name} {kind}" for work in titled(",".join(bodies.TITLES)) for kind in ("forward", "backward")]
+    assert [row["name"] for row in rows] == asked
+    assert all(row["neon"] <= 1.01 * row["scalar"] and row["commit"] and row["cpu"] == "cortex-a76" for row in rows)
