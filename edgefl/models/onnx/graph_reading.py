@@ -27,6 +27,7 @@ from edgefl.models.onnx.axis_atoms import BATCH, OPEN_BATCH, OnnxResult, standar
 from edgefl.models.onnx.constant_folding import FOLDS, folded
 from edgefl.models.onnx.graph_assembly import Assembly
 from edgefl.models.onnx.index_tracing import Tracer
+from edgefl.models.onnx.joined_expressions import joined
 from edgefl.models.onnx.node_names import Naming
 from edgefl.models.onnx.norm_pattern import NormPatterns
 from edgefl.models.onnx.onnx_call import Cause, ComputationBudget, Constant, OnnxCall, OnnxValue, Unavailable
@@ -114,7 +115,7 @@ class OnnxReading:
         found = self._values.get(self._content.output)
         if not isinstance(found, OnnxResult):
             raise GraphError(f"the output {self._content.output[:200]!r} does not follow from the input")
-        model = self._assembly.model(self._placed_output(found), Naming())
+        model = self._assembly.model(self._placed_output(found), Naming(), joined)
         for name, array in model.params.items():
             if not np.isfinite(array).all():
                 raise GraphError(f"parameter {name!r} has values that are not finite; expected finite numbers")

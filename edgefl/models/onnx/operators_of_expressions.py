@@ -32,9 +32,16 @@ Reader = Callable[[OnnxCall], OnnxResult]
 
 
 def or_expression(reader: Reader) -> Reader:
-    """Return a reader that takes an expression or a reduction where the given reader refuses the node."""
+    """Return a reader that takes an expression or a reduction where the given reader refuses the node. A function of
+    an expression's result is an expression, too, so that both can be joined.
+    """
 
     def read(call: OnnxCall) -> OnnxResult:
+        if _continues(call):
+            try:
+                return expression(call)
+            except GraphError:
+                pass
         try:
             return reader(call)
         except GraphError as refused:
@@ -44,6 +51,15 @@ def or_expression(reader: Reader) -> Reader:
                 raise refused from None
 
     return read
+
+
+def _continues(call: OnnxCall) -> bool:
+    """Return whether a sum, a difference, a product or a quotient reads the result of an expression."""
+    values = [each for each in call.inputs if isinstance(each, OnnxResult)]
+    drafts = [call.assembly.drafts.get(value.name) for value in values]
+    return call.node.operator in FUNCTIONS and any(
+        draft is not None and isinstance(draft.op, Elementwise) for draft in drafts
+    )
 
 
 def expression(call: OnnxCall) -> OnnxResult:

@@ -112,7 +112,7 @@ def test_operations_of_transformers_come_back_as_they_were() -> None:
 
 
 def test_expressions_are_read_with_constants_in_them_and_extents_of_one() -> None:
-    """Each step is an operation of its own. The sum of the channels is repeated for each of them."""
+    """The steps are one operation again, but for one of fewer values: the sum of the channels is repeated for each."""
     nodes = (
         Node("sum", Reduce("sum", (0,)), (INPUT,)),
         Node("mixed", Elementwise("where(a <= 0.5, a / b, maximum(b, 2)) ** 1.5"), (INPUT, "sum")),
@@ -121,7 +121,7 @@ def test_expressions_are_read_with_constants_in_them_and_extents_of_one() -> Non
     )
     found = read(to_onnx(drawn(Graph((3, 2, 2), nodes))))
     texts = [node.op.expression for node in found.graph.nodes if isinstance(node.op, Elementwise)]
-    assert texts == ["a <= (0.5)", "a / b", "maximum(a, (2.0))", "where(a, b, c)", "a ** (1.5)"]
+    assert texts == ["maximum(a, (2.0))", "where(b <= 0.5, b / c, a) ** 1.5"]
 
 
 def test_the_gates_of_a_recurrent_layer_come_back_in_torchs_order() -> None:
