@@ -12,8 +12,8 @@ bench latex` compiles the tables of a run with LaTeX. `python -m bench page` pri
 -m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU, and `python -m
 bench cuda-kernels` times their kernels. `python -m bench pictures` draws pictures of runs. `python -m bench
 trained-part` trains parts of MobileNetV2. `python -m bench collection` converts models that people bring, and checks
-them. `python -m bench language` trains a transformer of characters. `python -m bench fine-tuning` trains parts of a
-pretrained network in a federation.
+them. `python -m bench language` trains a transformer of characters. `python -m bench segmentation` trains a U-Net on
+pictures. `python -m bench fine-tuning` trains parts of a pretrained network in a federation.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
         "frozen": lambda rest: importlib.import_module("bench.frozen").main(rest),  # it makes its model with torch
         "fuzz": fuzz.main,
         "language": lambda rest: importlib.import_module("bench.language.command").main(rest),  # it needs the roles
+        "segmentation": lambda rest: importlib.import_module("bench.segmentation.command").main(rest),
         "latex": lambda rest: importlib.import_module("bench.latex").main(rest),  # no other bench needs a run's tables
         "mutants": mutants.main,
         "throughputs": throughputs.main,
@@ -132,7 +133,8 @@ def main(arguments: list[str] | None = None) -> int:
         (figures.print_json if options.json else figures.print_table)(facts, _figures(options))
         return 0
     if options.what == "operations":
-        (print_json if options.json else print_table)(facts, operations.measure(effort))
+        measured = operations.measure(effort, options.only, options.compiled)
+        (print_json if options.json else print_table)(facts, measured)
         return 0
     measure = step.measure if options.what == "step" else kernels.measure
     cases = [case._replace(batches=options.batches or case.batches) for case in options.models]
@@ -216,6 +218,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--plot", type=_picture, default=history.PICTURE, metavar="FILE", help="of history: its picture"
     )
+    single = parser.add_argument_group("operations")
+    single.add_argument(
+        "--only", type=operations.titled, help="titles of operations, separated by commas; default: all"
+    )
+    single.add_argument("--compiled", action="store_true", help="time torch.compile of each operation, too")
     served = parser.add_argument_group("rounds")
     served.add_argument("--parts", type=_parts, help=f"of {', '.join(rounds.PARTS)}, separated by commas; default: all")
     served.add_argument("--dir", type=Path, metavar="DIR", help="where runs and devices keep their files meanwhile")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgefl.learning.scores import PLACE_SCORES
 from edgefl.methods.rounds.client_round import JOULES
 from edgefl.methods.rounds.round_metrics import HELD_OUT, REFRESHED, TRAINING
 from edgefl.server.run_history import snapshot
@@ -201,7 +202,8 @@ class DeviceHistory:
             last, self._scored = json.loads(text), round
             kinds = {kind: found for kind, found in last.items() if kind not in NOT_MODELS}
             self._by_round[round]["evaluation"] = {
-                kind: {"accuracy": found.get("accuracy"), "loss": found.get("loss")} for kind, found in kinds.items()
+                kind: {"accuracy": found.get("accuracy"), "loss": found.get("loss"), **_place_scores(found)}
+                for kind, found in kinds.items()
             }
         for kind in ("personal", "adapted", "global_local"):
             if kind in last:
@@ -234,6 +236,11 @@ class DeviceHistory:
         for number, outcome, count in database.execute(BY_ROUND, (self._settled, self.closed)):
             self._by_round[number]["replies"][outcome] = count
         self._settled = settled
+
+
+def _place_scores(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the perplexity of tokens or the mean IoU of pixels, if the evaluation has one."""
+    return {name: found[name] for name in PLACE_SCORES if name in found}
 
 
 def _note(trouble: Trouble, outcome: str, round: int, reason: str) -> None:

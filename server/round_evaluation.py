@@ -6,15 +6,16 @@ The module knows no connections and no time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
+from edgefl.learning import Evaluation
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.adaptation import ADAPTATION, Adaptation, adaptation_metrics
 from edgefl.methods.rounds.exchange import evaluate_message
 from edgefl.methods.rounds.round_metrics import Tested, accuracies, common_scores
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
-from edgefl.protocol.wire.messages import AdaptationReport, Evaluated, Scores
+from edgefl.protocol.wire.messages import AdaptationReport, Evaluated, OverlapReport, Scores
 
 
 class OpenEvaluation:
@@ -26,7 +27,8 @@ class OpenEvaluation:
 
     def __init__(self, task: Task, algorithm: Algorithm, state: State, round: int) -> None:
         self.round, self._clients, self._decisions = round, task.clients, task.decisions
-        self.request = evaluate_message(round, algorithm, state, task.spec)
+        self._place_score = task.place_score
+        self.request = evaluate_message(round, algorithm, state, task.spec, task.place_score)
         self.answers: dict[int, Evaluated | None] = {}
         self._kind, self._model = algorithm.scored(state.arrays) or "personal", state.arrays.get(MODEL)
 
@@ -44,15 +46,14 @@ class OpenEvaluation:
         """
         answers = [self.answers.get(client) for client in range(self._clients)]
         kinds = {
-            self._kind: [None if each is None else each.personal for each in answers],
-            "global_local": [None if each is None else each.global_model for each in answers],
+            self._kind: [None if each is None else _tested(each, "personal") for each in answers],
+            "global_local": [None if each is None else _tested(each, "global_model") for each in answers],
         }
-        found: dict[str, Any] = {
-            kind: accuracies(scores, self._decisions) for kind, scores in kinds.items() if any(scores)
-        }
+        asked = self._decisions, self._place_score
+        found: dict[str, Any] = {kind: accuracies(scores, *asked) for kind, scores in kinds.items() if any(scores)}
         if self._model is not None and common is not None:
             result = common(self._model)
-            found["global_common"] = common_scores(result, self._decisions)
+            found["global_common"] = common_scores(result, *asked)
         return found
 
     def adaptation(self) -> dict[str, Any]:
@@ -68,3 +69,13 @@ class OpenEvaluation:
         if not 0 <= scores.correct <= most or scores.examples == 0:
             return f"has {scores.correct} correct of {most} ({kind}); expected at least 1 example, and not more correct"
         return None
+
+
+def _tested(answer: Evaluated, kind: Literal["personal", "global_model"]) -> Evaluation | None:
+    """Return a device's scores of one of its models, with the mean IoU if the device tells it."""
+    scores: Scores | None = getattr(answer, kind)
+    overlaps = (answer.personal_iou, answer.global_iou) if isinstance(answer, OverlapReport) else (None, None)
+    mean_iou = overlaps[kind == "global_model"]
+    if scores is None:
+        return None
+    return Evaluation(scores.loss_sum, scores.correct, scores.examples, mean_iou=mean_iou)

@@ -2,7 +2,7 @@
 
 On an ARM machine the same command prints measured seconds instead. scripts/arm.sh prepare makes what qemu needs, and
 scripts/arm.sh peers makes torch and MNN for aarch64. A trainer that does not run is named with its error. `python -m
-bench arm mca` prints cycles of inner loops by llvm-mca.
+bench arm mca` prints cycles of inner loops by llvm-mca, and `python -m bench arm bodies` instructions of operations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.arm import counting
+from bench.arm import bodies, counting
 from bench.arm.cores import ASSUMED, CORES
 from bench.arm.counting import Count
 from bench.arm.emulator import CannotCountError, emulator
@@ -57,6 +57,8 @@ def main(arguments: list[str]) -> int:
     """Print the table, and return 1 if counting is not possible here."""
     if arguments and arguments[0] == "mca":
         return importlib.import_module("bench.arm.mca").main(arguments[1:])
+    if arguments and arguments[0] == "bodies":
+        return bodies.main(arguments[1:], _folder())
     options = _parser().parse_args(arguments)
     try:
         counts = list(_counts(options))
@@ -147,17 +149,22 @@ def _print_verdicts(model: str, counts: Sequence[Count]) -> None:
         print(f"{model}: {what}: {ratio:.3f}, asked at most {bar:.3g}: {'met' if ratio <= bar else 'missed'}")
 
 
+def _folder() -> Path:
+    """Return the folder in which scripts/arm.sh prepare makes what counting needs."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "edgefl-arm"
+    return Path(os.environ.get("EDGEFL_ARM", cache))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench arm", description=__doc__)
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "edgefl-arm"
-    folder = Path(os.environ.get("EDGEFL_ARM", cache))
+    folder = _folder()
     parser.add_argument("--models", type=_models, default=tuple(BATCHES), help=f"of {', '.join(BATCHES)}; default: all")
     parser.add_argument("--runs", type=_runs, default=counting.RUNS, help="of edgefl, torch, mnn; default: all")
     parser.add_argument("--batch", type=int, help=f"in place of the models' own, {BATCHES}")
     parser.add_argument(
         "--cpu", default="cortex-a76", help="qemu's processor; default: cortex-a76; torch dies on a cortex-a72"
     )
-    parser.add_argument("--folder", type=Path, default=folder, help=f"of scripts/arm.sh prepare; default: {cache}")
+    parser.add_argument("--folder", type=Path, default=folder, help=f"of scripts/arm.sh prepare; default: {folder}")
     parser.add_argument("--json", action="store_true", help="a JSON line a run, and no table")
     return parser
 

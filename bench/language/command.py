@@ -40,6 +40,14 @@ FEDERATED: dict[str, dict[str, Any]] = {
         "method": "fedavg-ft",
         "train": [f"block{BLOCKS - 2}.*", f"block{BLOCKS - 1}.*", "norm.*", "head.*"],
     },
+    "PFLEGO": {
+        "method": "pflego",
+        "tau": 50,
+        "beta": 0.002,
+        "server": "adam",
+        "rho": 1e-4,
+        **dict.fromkeys(("batch", "epochs", "lr")),  # PFLEGO has none of them
+    },
 }
 
 
@@ -110,6 +118,7 @@ def _perplexity(model: Model, samples: Samples) -> float:
 def _federated(model: Model, own: dict[str, Any], settings: dict[str, Any], rounds: int) -> dict[str, Any]:
     asked = {"clients": CLIENTS, "per_round": 3, "rounds": rounds, "batch": BATCH, "epochs": 1, "workers": 1}
     asked |= {"optimizer": "adam", "lr": RATE, "eval_every": rounds, "partition": "group", **settings}
+    asked = {name: value for name, value in asked.items() if value is not None}
     begun = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         run = edgefl.simulate(asked.pop("method"), model=model, data=own, directory=Path(folder) / "run", **asked)

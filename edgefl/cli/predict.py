@@ -21,6 +21,7 @@ from edgefl.experiment.data.model_inputs import ModelInputs, model_inputs
 from edgefl.experiment.data_meaning import DataMeaning
 from edgefl.experiment.training_data import trained_on
 from edgefl.learning.predictor import Predictor, load
+from edgefl.models.graph.class_axis import outputs_of_classes
 from edgefl.system.durable_files import check_writable, write_atomically
 
 OUTPUTS = (".npy", ".npz")
@@ -130,7 +131,7 @@ def _read(options: argparse.Namespace) -> tuple[Predictor, ModelInputs]:
         reading = _completed(reading, training.reading)
     if model.class_names is None and training is not None:  # a device's file has no names
         meaning = DataMeaning.of(training.data)
-        model.class_names = meaning.names(model.classes, model.graph.output_shape[0])
+        model.class_names = meaning.names(model.classes, outputs_of_classes(model.graph))
     return model, model_inputs(options.inputs, model.graph.input_shape, reading, training)
 
 

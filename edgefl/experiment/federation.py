@@ -14,6 +14,7 @@ from edgefl import rng
 from edgefl.experiment.data.split import Split
 from edgefl.experiment.data_meaning import NOTHING_SAID, DataMeaning
 from edgefl.learning import Samples
+from edgefl.learning.scores import place_score
 from edgefl.methods.task import Task
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -78,6 +79,13 @@ class Federation:
         """Return the number of decisions that an example has, or 0 if the loss has no right and wrong answers."""
         channels, places = self.data.loss.split(self.graph.output_shape)
         return self.data.loss.decisions(channels, math.prod(places))
+
+    @property
+    def place_score(self) -> str:
+        """Return the name of the score of tokens or pixels (learning/scores.py), or "" where an example has one
+        label.
+        """
+        return place_score(self.data.loss, self.graph.output_shape)
 
     @property
     def largest(self) -> int:

@@ -62,12 +62,14 @@ class Evaluation:
     decisions  number of decisions for each example. A label is one decision: the first largest logit should be the
                label's. A label per place is a decision for each place. A binary target is one decision for each output,
                at logit 0
+    mean_iou   mean intersection over union of the classes that occur, where each pixel has a label. None: no pixels
     """
 
     loss_sum: float
     correct: int
     examples: int
     decisions: int = 1
+    mean_iou: float | None = None
 
     @property
     def accuracy(self) -> float | None:

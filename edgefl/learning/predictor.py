@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgefl.errors import DataError
 from edgefl.learning import GraphLearner
 from edgefl.models.graph import Graph, Model, model_files
+from edgefl.models.graph.class_axis import class_axis_of
 
 Logits = NDArray[np.float32]
 
@@ -23,6 +24,8 @@ class Predictor:
 
     path         name of the .safetensors file that the model is read from
     graph        operations of the model. Its inputs are [N, *graph.input_shape]
+    class_axis   axis of the classes in outputs with places: 1, or -1 where the graph moves the classes behind the
+                 places. A caller may set it
     classes      class that each output stands for. None: the classes of the data, in order
     class_names  name of the class of each output. None: the classes have no names
     """
@@ -43,6 +46,7 @@ class Predictor:
 
     def _hold(self, model: Model, classes: tuple[int, ...] | None, class_names: tuple[str, ...] | None) -> None:
         self.graph: Graph = model.graph
+        self.class_axis = class_axis_of(model.graph)
         self.classes, self.class_names = classes, class_names
         self._learner = GraphLearner(model)
 
@@ -67,8 +71,8 @@ class Predictor:
         return logits
 
     def labels(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Compute the class [N] of the largest logit of each input, or the class [N, *places] of each place, where the
-        classes are axis 1 of the outputs. Raises DataError like `predict`.
+        """Compute the class [N] of the largest logit of each input, or the class [N, *places] of each place. The
+        classes lie on `class_axis`. Raises DataError like `predict`.
         """
         return self.named(self.predict(x))
 
@@ -79,13 +83,13 @@ class Predictor:
         return self.predict(x) > 0
 
     def named(self, logits: Logits) -> NDArray[np.int64]:
-        """Compute the class [N] of the largest logit in each row [N, outputs].
+        """Compute the class [N] of the largest logit in each row [N, outputs], or the class of each place.
 
         Raises DataError for a model of one output.
         """
         if logits.shape[1:] == (1,):
             raise DataError("labels of a model with one output; expected several, one for each class")
-        largest = logits.argmax(1)
+        largest = logits.argmax(self.class_axis)
         return largest if self.classes is None else np.array(self.classes)[largest]
 
     def label_names(self, x: NDArray[Any]) -> list[str]:
@@ -96,12 +100,15 @@ class Predictor:
 
     def names_of(self, logits: Logits) -> list[str]:
         """Compute the name of the class of the largest logit in each row [N, outputs], or the class as a text where
-        the classes have no names. Raises DataError for a model of one output.
+        the classes have no names. Outputs with places give a list for each axis of the places. Raises DataError for a
+        model of one output.
         """
         classes = self.named(logits)
         if self.class_names is None:
-            return [str(each) for each in classes.tolist()]
-        return [self.class_names[at] for at in logits.argmax(1).tolist()]
+            texts: list[str] = classes.astype(str).tolist()
+            return texts
+        names: list[str] = np.array(self.class_names)[logits.argmax(self.class_axis)].tolist()
+        return names
 
 
 def load(path: str | os.PathLike[str]) -> Predictor:

@@ -5,14 +5,32 @@ union of classes. No pass runs here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.learning.learner import Array, Evaluation, Samples
-from edgefl.learning.losses import Loss, Rows, Targets
+from edgefl.learning.losses import CrossEntropy, Loss, Rows, Targets
 from edgefl.models.graph.operations import Shape
+
+PERPLEXITY, MEAN_IOU = "perplexity", "mean_iou"  # names of the scores of places in logs and tables
+PLACE_SCORES = (PERPLEXITY, MEAN_IOU)
+
+
+def place_score(loss: Loss, output: Shape) -> str:
+    """Return the name of the score that a model with a label for each place has beside its accuracy, or "".
+
+    Outputs along one axis, such as tokens, have the perplexity. A loss with weights or label smoothing is not the
+    logarithm of a perplexity. Outputs along two or more axes, such as pixels, have the mean IoU.
+    """
+    channels, places = loss.split(output)
+    if not isinstance(loss, CrossEntropy) or loss.decisions(channels, math.prod(places)) == 1:
+        return ""
+    if len(places) > 1:
+        return MEAN_IOU
+    return PERPLEXITY if loss.weight is None and not loss.label_smoothing else ""
 
 
 def share_of(loss: Loss, y: Targets, rows: Rows) -> float:
@@ -35,6 +53,31 @@ def evaluated(samples: Samples, index: NDArray[np.int32], output: Shape, loss_su
     if counted is not None and counted.any():
         correct = round(correct / int(counted.sum()) * len(index) * decisions)
     return Evaluation(loss_sum, correct, len(index), decisions)
+
+
+def with_mean_iou(
+    found: Evaluation, samples: Samples, index: NDArray[np.int32], output: Shape, passes: Callable[[], Iterable[Array]]
+) -> Evaluation:
+    """Return the evaluation with the mean IoU, if the outputs are labels of pixels.
+
+    passes  runs the model on these rows in their order, and yields its outputs in parts. Only pixels need it
+    """
+    if place_score(samples.loss, output) != MEAN_IOU:
+        return found
+    assert isinstance(samples.loss, CrossEntropy)  # place_score says so
+    share = mean_iou(_with_labels(passes(), samples, index, samples.loss.class_axis), samples.loss.ignore_index)
+    return replace(found, mean_iou=None if math.isnan(share) else share)
+
+
+def _with_labels(
+    parts: Iterable[Array], samples: Samples, index: NDArray[np.int32], class_axis: int
+) -> Iterable[tuple[Array, Array]]:
+    """Yield each part of the outputs [N, classes, *places] with the labels of its rows."""
+    start = 0
+    for part in parts:
+        rows = index[start : start + len(part)]
+        yield np.moveaxis(part, class_axis, 1), samples.y[rows]
+        start += len(part)
 
 
 def perplexity(mean_loss: float) -> float:
@@ -65,5 +108,6 @@ def intersection_over_union(parts: Iterable[tuple[Array, Array]], ignore_index: 
 
 
 def mean_iou(parts: Iterable[tuple[Array, Array]], ignore_index: int = -100) -> float:
-    """Return the mean of `intersection_over_union` over the classes that occur."""
-    return float(np.nanmean(intersection_over_union(parts, ignore_index)))
+    """Return the mean of `intersection_over_union` over the classes that occur, or NaN if no class occurs."""
+    found = [each for each in intersection_over_union(parts, ignore_index) if not math.isnan(each)]
+    return sum(found) / len(found) if found else math.nan

@@ -7,7 +7,6 @@ Source  FedPer (arXiv:1912.00818) and PFLEGO, section 3.1. ALGORITHMS 6 and 7.8
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -65,8 +64,8 @@ class Personal:
     ) -> Personal:
         """Return this body under the client's head. A client without a head gets a new head.
 
-        Where the loss has labels, the head has an output for each class that the client trains on. Otherwise it has the
-        outputs of the model. Test samples do not influence the head.
+        Where an example has a label, the head has an output for each class that the client trains on. Otherwise it has
+        the outputs of the model, as with a label for each token. Test samples do not influence the head.
 
         head_init  'torch': the distribution of a new torch Linear. 'uniform': [0, 1), as in PFLEGO's released code
         round      round of the draw, where a method draws heads repeatedly
@@ -74,7 +73,7 @@ class Personal:
         Raises     DataError if the client trains on examples of a class that its head does not have
         """
         names = names or client_state.spec.head
-        if not client_state.data.loss.has_labels:
+        if not client_state.data.loss.has_labels or client_state.data.y.ndim > 1:
             learner = client_state.learner.with_head(outputs_of(client_state.spec))
             _take_head(client_state, learner, body, head_init, round, names)
             return Personal(client_state, learner, client_state.data, None, names)
@@ -154,11 +153,6 @@ def begin(initial: Params, task: Task, head: tuple[str, ...]) -> State:
     """
     spec = task.spec
     body = [name for name in spec.params if name not in head]
-    if task.graph is not None and math.prod(task.graph.output_shape[1:]) > 1:
-        raise ValueError(
-            f"model with outputs {task.graph.output_shape}, which have places; expected one vector of outputs, as "
-            "every client has a head of its own classes: fedavg, fedspu and fedbabu take a model with places"
-        )
     if not head or not body:
         raise ValueError(f"model with head {list(head)} and body {body}; expected both")
     if constants := [name for name in head if name in spec.constants]:

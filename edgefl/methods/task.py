@@ -15,6 +15,7 @@ from typing import Any
 from warnings import warn
 
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
+from edgefl.learning.scores import place_score
 from edgefl.methods.throughput import Throughput
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -63,6 +64,11 @@ class Task:
             return self.loss.decisions(self.outputs)
         channels, places = self.loss.split(self.graph.output_shape)
         return self.loss.decisions(channels, prod(places))
+
+    @property
+    def place_score(self) -> str:
+        """The name of the score of tokens or pixels (learning/scores.py), or "" where an example has one label."""
+        return "" if self.graph is None else place_score(self.loss, self.graph.output_shape)
 
     @property
     def paces(self) -> Mapping[int, Throughput]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgefl.learning.scores import PLACE_SCORES
 from edgefl.study.paired_differences import MethodPair, method_pairs
 from edgefl.study.summary import Summary
 
@@ -25,6 +26,7 @@ BUDGETS = {
 }
 """The quantities that a run spends. A value is the field of a curve's point that holds the quantity."""
 HELD_OUT = ("held_out", "held_out_worst_tenth")  # figures of clients that never took part, where a run has any
+FEW = (*HELD_OUT, *PLACE_SCORES)  # figures that few runs have
 Summaries = Mapping[int, Sequence[Summary]]  # seed -> summaries of the methods
 
 
@@ -83,9 +85,11 @@ class ComparisonRow:
     tiers: list[dict[str, Any]]  # like the tiers of a summary, with means over the seeds
     held_out: Figure | None = None  # of clients that never took part, None without such clients
     held_out_worst_tenth: Figure | None = None
+    perplexity: Figure | None = None  # of tokens, None where no token has a label
+    mean_iou: Figure | None = None  # of pixels, None where no pixel has a label
 
     def to_json(self) -> dict[str, Any]:
-        found = {name: value for name, value in vars(self).items() if value is not None or name not in HELD_OUT}
+        found = {name: value for name, value in vars(self).items() if value is not None or name not in FEW}
         return {name: value.to_json() if isinstance(value, Figure) else value for name, value in found.items()}
 
 
@@ -166,6 +170,7 @@ def _row(method: str, each: Sequence[Summary]) -> ComparisonRow:
         diverged=sum(len(summary.diverged) for summary in each),
         tiers=[_tier(tiers) for tiers in zip(*(summary.tiers for summary in each), strict=True)],
         **{name: _asked([getattr(summary, name) for summary in each]) for name in HELD_OUT},
+        **{name: _asked([summary.place_scores.get(name) for summary in each]) for name in PLACE_SCORES},
     )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, Protocol
 
+from edgefl.learning.scores import PLACE_SCORES
 from edgefl.methods.method_label import written
 from edgefl.study.adaptation_costs import prefixed
 from edgefl.study.comparison import HELD_OUT, Comparison, ComparisonRow, Figure, Summaries, compare
@@ -66,7 +67,8 @@ def method_rows(found: Comparison, tuned: Mapping[str, Mapping[str, Any]] = {}) 
 
 def _of_method(row: ComparisonRow, found: Comparison) -> Row:
     flat: Row = {"method": row.method, "model": row.kind, "seeds": len(found.seeds)}
-    for name in (*FIGURES, *(HELD_OUT if row.held_out else ())):
+    beside = [name for name in PLACE_SCORES if getattr(row, name) is not None]
+    for name in (*FIGURES, *(HELD_OUT if row.held_out else ()), *beside):
         figure = getattr(row, name) or Figure((None,))
         column = ("accuracy" if row.has_accuracy else "loss") if name == "score" else name
         flat |= {column: figure.mean, f"{column}_spread": figure.spread}
@@ -87,6 +89,7 @@ def _of_seed(seed: int, each: Summary) -> Row:
         "seed": seed,
         "model": each.kind,
         each.score: score,
+        **each.place_scores,
         **{name: getattr(each, name) for name in (*names, *more)},
         "diverged": len(each.diverged),
         **({name: getattr(each, name) for name in HELD_OUT} if each.held_out is not None else {}),

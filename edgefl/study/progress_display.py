@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Column
 
 from edgefl.experiment.run_layout import Trial
+from edgefl.study.place_scores import place_words
 from edgefl.study.result_text import number, percent
 from edgefl.study.summary import kind_of
 
@@ -185,6 +186,7 @@ def scores(log_record: dict[str, Any]) -> list[str]:
     evaluation = log_record["evaluation"]
     found = evaluation[kind_of(evaluation)]
     words = [f"accuracy {percent(found['accuracy'])}" if "accuracy" in found else f"test loss {number(found['loss'])}"]
+    words += place_words(found)
     if losses:
         words.append(f"loss {sum(losses) / len(losses):.3f}")
     return words

@@ -21,6 +21,8 @@ client.
                          names below are present only in an evaluated round
     accuracy, loss       unweighted means over clients on their own test samples. `accuracy` is absent where the task
                          has no right and wrong answers. `loss` is None where the mean is not a finite number
+    perplexity, mean_iou e to the mean loss, where each token has a label, and the unweighted mean over clients of the
+                         mean intersection over union of the classes, where each pixel has a label
     accuracy_weighted    mean of the clients' accuracies, weighted by the number of test samples
     global_accuracy      accuracy of the global model on the clients' test samples, where `accuracy` belongs to other
                          models. `global_loss` is its loss
@@ -31,10 +33,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from edgefl.learning.scores import PLACE_SCORES
 from edgefl.study.adaptation_costs import adaptation_of, prefixed
 from edgefl.study.summary import GLOBAL, MODELS, kind_of
 
-SCORES = ("accuracy", "accuracy_weighted", "loss")
+SCORES = ("accuracy", "accuracy_weighted", "loss", *PLACE_SCORES)
 WHOSE = {kind: kind.removesuffix("_local") for kind in MODELS}
 
 

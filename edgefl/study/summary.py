@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgefl.errors import RunError
+from edgefl.learning.scores import PLACE_SCORES
 from edgefl.methods.rounds.client_round import EXECUTED
 from edgefl.methods.rounds.round_metrics import HELD_OUT, REFRESHED, TRAINING
 from edgefl.study.adaptation_costs import last_adaptation
@@ -115,6 +116,12 @@ class Summary:
         return "accuracy" if self.has_accuracy else "loss"
 
     @property
+    def place_scores(self) -> dict[str, float | None]:
+        """Return the perplexity of tokens or the mean IoU of pixels, by its name, or {} if an example has one label."""
+        found = self.evaluation[self.kind]
+        return {name: found[name] for name in PLACE_SCORES if name in found}
+
+    @property
     def by_client(self) -> list[float | None]:
         """Return every client's accuracy or loss. It is None if the client was not tested or its loss is not finite."""
         found = self.evaluation[self.kind]
@@ -163,7 +170,7 @@ class Summary:
         names += ["held_out", "held_out_worst_tenth"] if HELD_OUT in self.evaluation else []
         found = {name: getattr(self, name) for name in names}
         own = {name: value for name, value in vars(self).items() if name not in WHERE_ANY or value}
-        return {**own, **found, "accuracy_of": self.kind, **score}
+        return {**own, **found, "accuracy_of": self.kind, **score, **self.place_scores}
 
 
 def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
@@ -316,6 +323,7 @@ def _curve(log_records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             found = evaluation[kind_of(evaluation)]
             score = "accuracy" if "accuracy" in found else "loss"
             point = {"round": log_record["round"], score: found[score], **spent, "work": _work(records)}
+            point |= {name: found[name] for name in PLACE_SCORES if name in found}
             if "train_loss" in log_record:
                 point["train_loss"] = log_record["train_loss"]
             for kind in (REFRESHED, TRAINING):

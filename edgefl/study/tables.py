@@ -17,6 +17,7 @@ from edgefl.study.comparison import Comparison, ComparisonRow, Figure, Summaries
 from edgefl.study.device_tables import device_tables, duration, energy
 from edgefl.study.difference_tables import difference_table
 from edgefl.study.energy_totals import words
+from edgefl.study.place_scores import HEADINGS, place_number
 from edgefl.study.result_table import ResultPage, ResultTable, new_result_table
 from edgefl.study.result_text import NONE, megabytes, number, percent, sentences
 from edgefl.study.summary import COMMON, MODELS, NOT_AGGREGATED, Summary
@@ -101,7 +102,12 @@ def method_table(found: Comparison, by_seed: Summaries) -> ResultTable:
     rounds = {row.rounds.mean for row in rows}
     after = f", rounds: {rounds.pop():g}" if len(rounds) == 1 else ""
     title = f"Mean {what} on clients' own test samples, and its cost{of_seeds}{after}"
-    columns = [*_score_columns(rows, one.score), *_cost_columns(rows, each, not after), *_reply_columns(rows, each)]
+    columns = [
+        *_score_columns(rows, one.score),
+        *_place_columns(rows),
+        *_cost_columns(rows, each, not after),
+        *_reply_columns(rows, each),
+    ]
     if any(COMMON in of[0].evaluation for of in each.values()):
         columns.append(("common test", lambda row: _of_common([s.evaluation.get(COMMON) for s in each[row.method]])))
     cells = ((row.method, MODELS[row.kind], *(cell(row) for _, cell in columns)) for row in rows)
@@ -117,6 +123,18 @@ def _score_columns(rows: Sequence[ComparisonRow], score: str) -> Iterator[Column
     if any(row.held_out for row in rows):
         yield "held out", lambda row: _score(row, row.held_out.mean, row.held_out.spread) if row.held_out else ""
         yield "its worst", lambda row: _score(row, of.mean) if (of := row.held_out_worst_tenth) else ""
+
+
+def _place_columns(rows: Sequence[ComparisonRow]) -> Iterator[Column]:
+    """Yield the column of the perplexity of tokens or of the mean IoU of pixels, if there is any."""
+
+    def cell(name: str, row: ComparisonRow) -> str:
+        found: Figure | None = getattr(row, name)
+        return "" if found is None else place_number(name, found.mean, found.spread)
+
+    for name, heading in HEADINGS.items():
+        if any(getattr(row, name) for row in rows):
+            yield heading, partial(cell, name)
 
 
 def _cost_columns(

@@ -42,10 +42,10 @@ class Builder:
 
         return tuple(repeated(value) if few else value for value, few in zip(values, wanting, strict=True))
 
-    def evaluated(self, op: Elementwise, values: tuple[Value, ...], name: str) -> Value:
+    def evaluated(self, op: Elementwise, values: tuple[Value, ...], name: str, is_free: bool = False) -> Value:
         """Return an expression of results, which get the axes of the largest result."""
         axes = max(values, key=lambda value: math.prod(value.shape)).axes
-        return self.run((op,), tuple(self.placed(value, axes) for value in values), name, False, lambda rank: axes)
+        return self.run((op,), tuple(self.placed(value, axes) for value in values), name, is_free, lambda rank: axes)
 
     def joined(self, values: list[Value], dim: int, name: str) -> Value:
         """Return results one after another along torch's axis `dim`, whose values become the channels.

@@ -244,7 +244,7 @@ class Converter:
             self._values[node] = values[0]
             return
         if isinstance(ops[0], Elementwise):
-            self._values[node] = self._build.evaluated(ops[0], values, name)
+            self._values[node] = self._build.evaluated(ops[0], values, name, is_free)
             return
         if isinstance(ops[0], Mul):  # puts the gate second
             values = tuple(sorted(values, key=lambda value: -math.prod(value.shape)))

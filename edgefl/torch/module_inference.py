@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from edgefl.learning.learner import Array, Evaluation, Samples
 from edgefl.learning.running.inference import EVALUATION_BATCH
-from edgefl.learning.scores import evaluated, share_of
+from edgefl.learning.scores import evaluated, share_of, with_mean_iou
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.torch import module_parts
 from edgefl.torch.objective import mean_loss, right
@@ -37,7 +37,14 @@ class ModuleInference:
                 logits, y = self._module(self._passes.inputs(samples, rows)), self._passes.targets(samples, rows)
                 total += mean_loss(samples.loss, logits, y).item() * samples.loss.divisor(samples.y, rows)
                 correct, output = correct + int(right(samples.loss, logits, y)), tuple(logits.shape[1:])
-        return evaluated(samples, index, output, total * share_of(samples.loss, samples.y, index), correct)
+        found = evaluated(samples, index, output, total * share_of(samples.loss, samples.y, index), correct)
+        return with_mean_iou(found, samples, index, output, lambda: self._outputs(samples, index))
+
+    def _outputs(self, samples: Samples, index: NDArray[np.int32]) -> Iterator[Array]:
+        """Yield the outputs of the samples of `index` in parts."""
+        with self._passes.predicting():
+            for rows in chunks(index, EVALUATION_BATCH):
+                yield self._module(self._passes.inputs(samples, rows)).cpu().numpy()
 
     def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
         """Return the logits [N, classes] of the samples of `index`."""

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph
-from edgefl.models.graph.heads import head_of, with_classes
+from edgefl.models.graph.heads import features_of, head_of, with_classes
 from edgefl.models.neurons.model_spec import ModelSpec, layer_of
+from edgefl.torch.channels_last import PositionwiseLinear
 from edgefl.torch.graph_module import GraphModule
 from edgefl.torch.module_tree import attach
 from edgefl.torch.parameter_arrays import ModuleParameters
@@ -48,7 +49,8 @@ def under_head(module: nn.Module, held: ModuleParameters, spec: ModelSpec, class
     last, name = last_linear(module, spec), layer_of(spec.head[0])
     if any(layer_of(parameter) != name for parameter in spec.head):
         raise GraphError(f"head {', '.join(spec.head)}; expected a Linear layer as the last node")
-    own = nn.Linear(last.in_features, classes, last.bias is not None, last.weight.device, last.weight.dtype)
+    kind = PositionwiseLinear if isinstance(last, PositionwiseLinear) else nn.Linear
+    own = kind(last.in_features, classes, last.bias is not None, last.weight.device, last.weight.dtype)
     for parameter in own.parameters():
         nn.init.zeros_(parameter)
     shared = {id(tensor): tensor for key, tensor in held.tensors.items() if key not in spec.head}
@@ -67,6 +69,11 @@ def part(held: ModuleParameters, spec: ModelSpec, graph: Graph) -> tuple[Graph, 
         layer, _, last = name.rpartition(".")
         setattr(own.get_submodule(layer), last, held.tensors[name])
     return graph, spec.part(graph), own
+
+
+def cut_with_places(graph: Graph | None) -> str:
+    """Return the name of the result that the last Linear layer reads, if the outputs have places, or else ""."""
+    return features_of(graph) if graph is not None and len(graph.output_shape) > 1 else ""
 
 
 def spec_under_head(graph: Graph | None, spec: ModelSpec, classes: int) -> tuple[Graph | None, ModelSpec]:

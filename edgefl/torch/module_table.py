@@ -29,6 +29,7 @@ from edgefl.models.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    Elementwise,
     Embedding,
     FlattenPlaces,
     Flip,
@@ -45,6 +46,7 @@ from edgefl.models.graph.operations import (
     Pair,
     Permute,
     PReLU,
+    Reduce,
     ReLU,
     ReLU6,
     Reshape,
@@ -70,6 +72,7 @@ from edgefl.torch.channels_last import (
     ReshapeFeatures,
     SlicePositions,
 )
+from edgefl.torch.expression_module import Expression, Reduction
 from edgefl.torch.graph_module import (
     MeanOfPlanes,
     Product,
@@ -279,6 +282,8 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     SequenceLSTM: lambda module: (LSTM(module.input_size, module.hidden_size, bool(module.bias)),),
     SequenceSelfAttention: lambda module: (module.op,),
     **{kind: lambda module: (module.op,) for kind, _ in KINDS},
+    Expression: lambda module: (Elementwise(module.expression),),
+    Reduction: lambda module: (Reduce(module.kind, tuple(axis - 1 for axis in module.axes)),),
     PackedInput: lambda module: (InputPart(module.start, module.shape),),
     SlicePositions: lambda module: (Slice(module.start, module.length),),
 }

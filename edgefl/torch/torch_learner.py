@@ -263,6 +263,7 @@ class TorchLearner:
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._passes.check(samples, chosen)
+        cut = cut or module_parts.cut_with_places(self.graph)
         if cut:
             return self._part(until, cut)._inference.results(samples, chosen, chunk)
         return self._inference.features(samples, chosen, chunk)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.arm import counting, resident
+from bench.arm import bodies, counting, resident
 from bench.arm.command import judged
 from bench.arm.cores import Core
 from bench.arm.emulator import CannotCountError, emulator
+from bench.operation_calls import titled
 
 
 def test_what_is_done_once_falls_out_of_a_step() -> None:
@@ -69,3 +70,25 @@ def test_resident_pages_are_those_that_were_touched() -> None:
     assert abs(untouched - before) < size / 8
     assert resident.resident_bytes() - untouched == pytest.approx(size, rel=0.1)
     assert resident.resident_bytes() == pytest.approx(resident.all_resident_bytes(), rel=0.1)
+
+
+def test_the_passes_of_operations_have_the_counts_of_their_marks() -> None:
+    """Two passes have 4 counts each. NEON takes 10 and 30 instructions, scalar twice as many."""
+
+    def execute(arguments: Sequence[str], environment: dict[str, str]) -> tuple[str, list[int]]:
+        times = 1 if environment["EDGEFL_ISA"] == "neon" else 2
+        assert arguments[1:3] == ["bench.arm.body_calls", "RMSNorm"]
+        return json.dumps(["a", "b"]), [0, 10 * times, 20, 20 + 30 * times, 0, 30 * times, 100, 100 + 90 * times]
+
+    found = list(bodies.counted(execute, "RMSNorm"))
+    assert found == [("a", 10, 20), ("b", 30, 60)]
+    assert found[0].share == 0.5
+    with pytest.raises(CannotCountError, match="3 counts of 1 passes; expected 4 for each"):
+        list(bodies.counted(lambda *_: (json.dumps(["a"]), [1, 2, 3]), "RMSNorm"))
+
+
+def test_the_record_has_every_pass_with_no_more_instructions_than_scalar() -> None:
+    rows = [json.loads(line) for line in bodies.RECORD.read_text("utf-8").splitlines()]
+    asked = [f"{work.name} {kind}" for work in titled(",".join(bodies.TITLES)) for kind in ("forward", "backward")]
+    assert [row["name"] for row in rows] == asked
+    assert all(row["neon"] <= 1.01 * row["scalar"] and row["commit"] and row["cpu"] == "cortex-a76" for row in rows)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import pytest
+import torch
 
 from bench import operations
-from bench.operations import GATED, TWO, Work
+from bench.operation_calls import GATED, TWO, Work
 from bench.runner import Effort
 from edgefl.models.graph import operations as ops
 
@@ -37,3 +43,22 @@ def test_pytorchs_form_computes_what_the_operation_does() -> None:
         mean, std = x.mean(axis=0), x.std(axis=0)
         expected = np.tanh(x) if work.op == ops.Tanh() else (x - mean) / np.sqrt(std**2 + 1e-5)
         assert np.allclose(found, expected, atol=1e-5), work.name
+
+
+def test_the_compiled_operation_takes_its_turns_in_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.compile itself stands aside. Here it makes a module that is called, and counted, like the module."""
+    calls = []
+
+    def compiled(module: Callable[..., Any], dynamic: bool) -> Callable[..., Any]:
+        return lambda *inputs: calls.append(dynamic) or module(*inputs)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    (forward, _) = operations.measure(SHORT, FEW[:1], is_compiled=True)
+    assert len(calls) > 3 and not any(calls)
+    assert forward.best in (operations.EAGER, operations.COMPILED)
+
+
+def test_operations_are_chosen_by_their_titles() -> None:
+    assert {work.op.title for work in operations.titled("RMSNorm,Attention")} == {"RMSNorm", "Attention"}
+    with pytest.raises(ArgumentTypeError, match="operation 'Tan'; expected some of AdaptiveAvgPool2d, "):
+        operations.titled("Tan")

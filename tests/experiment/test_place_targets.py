@@ -83,10 +83,10 @@ def test_inputs_are_the_targets_of_an_autoencoder(tmp_path: Path) -> None:
 
 
 def test_rounds_train_and_report_the_share_of_right_places(tmp_path: Path) -> None:
-    """FedSPU learns where a pixel is bright. A method with heads of clients' own classes refuses the model."""
+    """FedSPU learns where a pixel is bright. A personal head has to be a Linear layer."""
     asked: dict[str, Any] = {"data": {"x": PIXELS, "y": (PIXELS[:, 0] > 100).astype(int)}, "clients": 3, "rounds": 8}
     graph = Graph((1, 4, 5), (Node("conv", Conv2d(1, 2, (1, 1)), (INPUT,)),))
     run = edgefl.simulate("fedspu", model=model(graph), directory=tmp_path / "run", lr=2.0, **asked)
     assert run.method.accuracy > 0.7
-    with pytest.raises(ValueError, match="which have places; expected one vector of outputs"):
+    with pytest.raises(ValueError, match=r"model with head \[\] and body .*; expected both"):
         edgefl.simulate("pflego", model=model(graph), directory=tmp_path / "own", **asked)

@@ -532,11 +532,13 @@ GRAPHS: dict[str, Graph] = {
 
 
 def model(graph: Graph, seed: int = 0) -> Model:
-    """Return the graph with fresh parameters. Norms are moved off their trivial start so that mistakes there show."""
+    """Return the graph with fresh parameters. Norms and rotary positions are moved off their trivial start so that
+    mistakes there show.
+    """
     stream = rng.stream(seed, rng.INIT)
     params = graph.init(stream)
     for name, value in params.items():
-        if value.ndim == 1 or name.endswith("bias"):
+        if value.ndim == 1 or name.endswith(("bias", ".cos", ".sin")):
             value += (stream.uniform(value.size) * 0.5).astype(np.float32).reshape(value.shape)
     return Model(graph, params)
 

@@ -13,12 +13,13 @@ from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.losses import L1, MSE, BinaryCrossEntropy, CrossEntropy, Loss
 from edgefl.learning.lowering import chunked_head
 from edgefl.learning.lowering.lower import lower
-from edgefl.learning.scores import intersection_over_union, mean_iou, perplexity
-from edgefl.models.graph import INPUT, Graph, Node
-from edgefl.models.graph.operations import Conv1d, Conv2d, Embedding, Linear, Permute, Reshape, Sigmoid
+from edgefl.learning.scores import intersection_over_union, mean_iou, perplexity, place_score
+from edgefl.models.graph import INPUT, Graph, Model, Node
+from edgefl.models.graph.operations import Conv1d, Conv2d, Embedding, Linear, Permute, Reshape, Shape, Sigmoid
 from edgefl.models.graph.planar import planar
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.rng import NEURONS, stream
+from edgefl.torch import TorchLearner
 
 from . import oracle
 from .graphs import model
@@ -38,6 +39,7 @@ TIED = Graph(
         Node("head", Linear(3, 4), ("mid",), (("weight", "emb.weight"),)),
     ),
 )
+TURNED_PIXELS = Graph((1, 4, 5), (*PIXELS.nodes, Node("turn", Permute((1, 2, 0)), ("conv",))))
 JOINED = Graph((2, 6), (*TOKENS.nodes, Node("joined", Reshape((6, CLASSES)), ("head",))))
 ONE_PLACE = Graph((2, 1), (Node("conv", Conv1d(2, CLASSES, 1), (INPUT,)),))
 PROBABILITIES = Graph((1, 4, 5), (*PIXELS.nodes, Node("sigmoid", Sigmoid(), ("conv",))))
@@ -128,6 +130,42 @@ def test_accuracy_is_the_share_of_the_places_that_count() -> None:
     before = {name: value.copy() for name, value in learner.read().items()}
     assert learner.fit(none, [np.arange(2, dtype=np.int32)], SGD(1.0)).loss_sum == 0
     assert all((learner.read()[name] == value).all() for name, value in before.items())
+
+
+@pytest.mark.parametrize("graph", [PIXELS, TURNED_PIXELS])
+def test_an_evaluation_of_pixels_has_their_mean_iou(graph: Graph) -> None:
+    """The bias decides for class 1 everywhere. A quarter of the pixels that count are class 1, so its share is 1 / 4,
+    the share of class 0 is 0, and class 2 does not occur: the mean is 1 / 8.
+    """
+    learner = GraphLearner(model(graph))
+    learner.write({name: np.zeros_like(value) for name, value in learner.read().items()})
+    learner.write({"conv.bias": np.array([0, 1, 0], np.float32)})
+    y = np.full((300, 4, 5), -100, np.int32)  # more than one pass has
+    y[:, 0, :4] = 0, 0, 0, 1
+    loss = CrossEntropy(class_axis=1 if graph is PIXELS else -1)
+    samples = Samples(np.ones((300, 1, 4, 5), np.float32), y, loss=loss)
+    assert learner.evaluate(samples).mean_iou == pytest.approx(1 / 8)
+    assert TorchLearner(Model(graph, learner.read())).evaluate(samples).mean_iou == pytest.approx(1 / 8)
+    nothing = Samples(samples.x, np.full_like(y, -100), loss=loss)
+    assert learner.evaluate(nothing).mean_iou is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "output", "score"),
+    [
+        (CrossEntropy(), (3,), ""),
+        (CrossEntropy(), (3, 1, 1), ""),
+        (CrossEntropy(), (3, 6), "perplexity"),
+        (CrossEntropy(class_axis=-1), (6, 3), "perplexity"),
+        (CrossEntropy(WEIGHTS), (3, 6), ""),
+        (CrossEntropy(label_smoothing=0.1), (3, 6), ""),
+        (CrossEntropy(WEIGHTS), (3, 4, 5), "mean_iou"),
+        (MSE(), (3, 4, 5), ""),
+        (BinaryCrossEntropy(), (3, 4, 5), ""),
+    ],
+)
+def test_the_score_of_places_follows_from_the_loss_and_the_outputs(loss: Loss, output: Shape, score: str) -> None:
+    assert place_score(loss, output) == score
 
 
 def test_targets_that_do_not_fit_the_places_are_refused() -> None:

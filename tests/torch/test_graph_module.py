@@ -14,6 +14,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.submodel import sub_params
 from edgefl.torch import from_torch, to_torch
+from tests.learning import graphs
 
 INPUTS = {
     "fedspu_speech": (1, 32, 32),
@@ -167,3 +168,12 @@ def test_dropout_equals_zeroed(name, keep) -> None:
         expected, found = full(batch(graph)), small(batch(graph))
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
     assert not torch.allclose(found, to_torch(model).eval()(batch(graph)))
+
+
+@pytest.mark.parametrize("name", ["transformer", "expressions"])
+def test_operations_of_transformers_and_expressions_come_back_as_they_were(name: str) -> None:
+    """Also RMSNorm with an offset, a norm of heads, and a step that compares numbers."""
+    model = graphs.model(graphs.GRAPHS[name])
+    again = from_torch(to_torch(model), batch(model.graph))
+    assert again.graph == model.graph
+    assert all(np.array_equal(again.params[each], value) for each, value in model.params.items())

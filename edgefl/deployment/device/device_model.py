@@ -27,6 +27,7 @@ from edgefl.learning import Samples
 from edgefl.learning.energy.meter import EnergyMeter, unmeasured
 from edgefl.learning.learner import Evaluation, MakeLearner
 from edgefl.learning.losses import Loss
+from edgefl.learning.scores import MEAN_IOU
 from edgefl.learning.targets import with_loss
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState, evaluate
@@ -47,6 +48,7 @@ from edgefl.protocol.wire.messages import (
     AdaptationWork,
     Evaluate,
     Evaluated,
+    OverlapReport,
     Scores,
     Train,
     Trained,
@@ -189,12 +191,8 @@ class DeviceModel:
         common = None
         if current is not None:
             self._hold(StoredClientState(current, {}, {}))
-            common = _scores(evaluate(self._client_state))
-        scores = message.round, None if own is None else _scores(own.found[0]), common
-        if ADAPTATION not in message.payload:
-            return Evaluated(*scores)
-        is_adapted = own is not None and not own.adaptation.is_empty
-        return AdaptationReport(*scores, AdaptationWork(*own.adaptation) if own and is_adapted else None)
+            common = evaluate(self._client_state)
+        return _answer(message, own, common)
 
     def _beside(self, message: Evaluate) -> dict[str, Params]:
         """Return the running statistics that came with the model, by the name of their part."""
@@ -317,5 +315,19 @@ def loss_of(welcome: Welcome, output: tuple[int, ...]) -> Loss:
     return loss
 
 
-def _scores(found: Evaluation) -> Scores:
-    return Scores(found.loss_sum, found.correct, found.examples)
+def _answer(message: Evaluate, own: AdaptedScores | None, common: Evaluation | None) -> Evaluated:
+    """Return the answer with the scores of the device's own and of the global model, and with what else is asked for.
+
+    The work of an adaptation is told only where it is asked for.
+    """
+    mine = None if own is None else own.found[0]
+    scores = message.round, _scores(mine), _scores(common)
+    is_told = ADAPTATION in message.payload and own is not None and not own.adaptation.is_empty
+    work = AdaptationWork(*own.adaptation) if own is not None and is_told else None
+    if MEAN_IOU in message.payload:
+        return OverlapReport(*scores, work, *(None if each is None else each.mean_iou for each in (mine, common)))
+    return AdaptationReport(*scores, work) if ADAPTATION in message.payload else Evaluated(*scores)
+
+
+def _scores(found: Evaluation | None) -> Scores | None:
+    return None if found is None else Scores(found.loss_sum, found.correct, found.examples)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgefl.learning.learner import Array, Evaluation, Samples
 from edgefl.learning.lowering.lower import Mode, lower
 from edgefl.learning.running.workspace import Workspace
-from edgefl.learning.scores import evaluated, share_of
+from edgefl.learning.scores import evaluated, share_of, with_mean_iou
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
 
@@ -34,7 +34,15 @@ class Inference:
         for _ in self.run("evaluate", samples, index):
             pass
         loss_sum = scalars.loss_sum(share_of(samples.loss, samples.y, index))
-        return evaluated(samples, index, self._graph.output_shape, loss_sum, int(scalars.correct[0]))
+        output = self._graph.output_shape
+        found = evaluated(samples, index, output, loss_sum, int(scalars.correct[0]))
+        return with_mean_iou(found, samples, index, output, lambda: self._outputs(samples, index))
+
+    def _outputs(self, samples: Samples, index: NDArray[np.int32]) -> Iterator[Array]:
+        """Yield the outputs [n, *output_shape] of the samples of `index` in parts, which the next part overwrites."""
+        for output in self.run("predict", samples, index):
+            assert output is not None  # a pass that keeps its result
+            yield output.reshape(len(output), *self._graph.output_shape)
 
     def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
         """Return the logits [N, classes] or [N, classes, *places] of the samples of `index`.

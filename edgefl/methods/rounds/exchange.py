@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edgefl.errors import CodecError, PlanError
+from edgefl.learning.scores import MEAN_IOU
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.option_checks import LARGEST
@@ -224,10 +225,10 @@ def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Ax
     return active_axes(spec.params[parameter], spec, plan.selection.active, plan.selection.keys)
 
 
-def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:
+def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec, score: str = "") -> Evaluate:
     """Return the request to evaluate after a round. A global model or body in it is exact: dense float32.
 
-    It asks for the work of the adaptation where the method says that a client adapts its model.
+    It asks for the work of the adaptation where a client adapts its model, and for the mean IoU if it is the `score`.
     """
     parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: algorithm.body_names(spec)}
     parts |= {part: tuple(state.arrays[part]) for part in algorithm.beside(state.arrays)}
@@ -238,7 +239,7 @@ def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: Model
     }
     is_personal = algorithm.scored(payload) is not None
     asked = {ADAPTATION: b""} if algorithm.adaptation(1)[0] else {}
-    return Evaluate(round, is_personal, payload | asked)
+    return Evaluate(round, is_personal, payload | asked | ({MEAN_IOU: b""} if score == MEAN_IOU else {}))
 
 
 def sizes(payload: Mapping[str, bytes], selection: bytes = b"") -> Sizes:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from edgefl.learning.scores import MEAN_IOU, PERPLEXITY, perplexity
 from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.client_round import EXECUTED, NOMINAL, SEARCH
 from edgefl.methods.rounds.exchange import Answer, sizes, total
@@ -24,7 +25,7 @@ REFRESHED, TRAINING, HELD_OUT = "refreshed", "training", "held_out"  # keys of a
 
 
 class Tested(Protocol):
-    """A model's result on one client's test samples: learner.Evaluation, or Scores of a message."""
+    """A model's result on one client's test samples, as learner.Evaluation has it."""
 
     @property
     def loss_sum(self) -> float: ...
@@ -32,6 +33,8 @@ class Tested(Protocol):
     def correct(self) -> int: ...
     @property
     def examples(self) -> int: ...
+    @property
+    def mean_iou(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ def stuck(round: int, empty: int, log_record: Mapping[str, Any]) -> str:
     )
 
 
-def accuracies(clients: Sequence[Tested | None], decisions: int = 1) -> dict[str, Any]:
+def accuracies(clients: Sequence[Tested | None], decisions: int = 1, score: str = "") -> dict[str, Any]:
     """Return one kind of accuracy, by client id. The entry of a client that did not answer is None.
 
     At least one client has answered.
@@ -185,10 +188,13 @@ def accuracies(clients: Sequence[Tested | None], decisions: int = 1) -> dict[str
     accuracy           unweighted mean over the clients that answered
     accuracy_weighted  mean weighted by the clients' test samples
     loss, loss_sum     None where the loss is not finite, as for a model that has diverged, because JSON has no NaN
+    score              score of tokens or pixels (scores.place_score). The result then has it, too: perplexity is e to
+                       the mean loss, and mean_iou is the unweighted mean over the clients in client_mean_iou
     """
     found = [each for each in clients if each is not None]
+    loss = _finite(sum(each.loss_sum / each.examples for each in found) / len(found))
     losses = {
-        "loss": _finite(sum(each.loss_sum / each.examples for each in found) / len(found)),
+        "loss": loss,
         "examples": [None if each is None else each.examples for each in clients],
         "loss_sum": [None if each is None else _finite(each.loss_sum) for each in clients],
     }
@@ -200,15 +206,29 @@ def accuracies(clients: Sequence[Tested | None], decisions: int = 1) -> dict[str
         "accuracy_weighted": correct / (examples * decisions),
         "correct": [None if each is None else each.correct for each in clients],
     }
-    return {**shares, **losses, **({} if decisions == 1 else {"decisions": decisions})}
+    named = {} if decisions == 1 else {"decisions": decisions}
+    return {**shares, **losses, **named, **_place_scores(clients, loss, score)}
 
 
-def common_scores(found: Tested, decisions: int = 1) -> dict[str, Any]:
+def _place_scores(clients: Sequence[Tested | None], loss: float | None, score: str) -> dict[str, Any]:
+    """Return the score of tokens or pixels, which is None where it is not a finite number."""
+    if score == PERPLEXITY:
+        return {PERPLEXITY: None if loss is None else _finite(perplexity(loss))}
+    if score != MEAN_IOU:
+        return {}
+    each = [None if client is None or client.mean_iou is None else _finite(client.mean_iou) for client in clients]
+    known = [share for share in each if share is not None]
+    return {MEAN_IOU: sum(known) / len(known) if known else None, f"client_{MEAN_IOU}": each}
+
+
+def common_scores(found: Tested, decisions: int = 1, score: str = "") -> dict[str, Any]:
     """Return the scores on the test set that no client owns."""
     if decisions == 1:
         return {"correct": found.correct, "examples": found.examples}
     right = {"correct": found.correct} if decisions else {"loss": _finite(found.loss_sum / found.examples)}
-    return {**right, "examples": found.examples, "decisions": decisions}
+    beside = _place_scores([found], _finite(found.loss_sum / found.examples), score)
+    beside.pop(f"client_{MEAN_IOU}", None)
+    return {**right, "examples": found.examples, "decisions": decisions, **beside}
 
 
 def _finite(value: float) -> float | None:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.cuts import after
-from edgefl.models.graph.graph import Graph
-from edgefl.models.graph.operations import Linear
+from edgefl.models.graph.graph import Graph, Node
+from edgefl.models.graph.operations import Linear, Permute
 
 
 def head_of(graph: Graph) -> Graph:
@@ -52,10 +52,14 @@ def drops_after(graph: Graph, cut: str) -> str:
 def with_classes(graph: Graph, classes: int) -> Graph:
     """Return the graph with `classes` outputs. Its last layer is a new one, which is not frozen.
 
+    A Permute may follow the layer, as in a model of tokens whose classes are the last axis.
     Raises  GraphError unless the last node is a Linear layer with parameters of its own, or if `classes` is not
             positive.
     """
     *body, last = graph.nodes
+    turns: tuple[Node, ...] = ()
+    if isinstance(last.op, Permute) and last.inputs == (body[-1].name,):
+        *body, last, turns = *body, (last,)
     if not isinstance(last.op, Linear):
         raise GraphError(f"head {last.name!r} is {last.op.title}; expected a Linear layer as the last node")
     resized = replace(last, op=replace(last.op, out_features=classes))
@@ -70,4 +74,4 @@ def with_classes(graph: Graph, classes: int) -> Graph:
         raise GraphError(f"head {last.name!r}: {shared[0]} has the uses {users}; expected a head that shares no weight")
     slices = tuple(each for each in graph.slices if each.name not in own)
     frozen, constants = graph.frozen - own, graph.constants - own
-    return replace(graph, nodes=(*body, resized), frozen=frozen, slices=slices, constants=constants)
+    return replace(graph, nodes=(*body, resized, *turns), frozen=frozen, slices=slices, constants=constants)

@@ -21,6 +21,7 @@ import safetensors
 import safetensors.numpy
 
 from edgefl.errors import GraphError
+from edgefl.models.graph.class_axis import outputs_of_classes
 from edgefl.models.graph.graph import Graph, Model
 from edgefl.models.graph.json import Limits, dumps, loads
 from edgefl.system.durable_files import write_atomically
@@ -117,7 +118,7 @@ def class_names_of(path: str | os.PathLike[str], graph: Graph) -> tuple[str, ...
 
 def _listed(path: str | os.PathLike[str], key: str, graph: Graph, kind: type, kinds: str) -> tuple[Any, ...] | None:
     """Return the metadata's list with a value of this type for each output, or None without such a key."""
-    outputs = graph.output_shape[0]
+    outputs = outputs_of_classes(graph)
     with safetensors.safe_open(path, framework="numpy") as file:
         text = (file.metadata() or {}).get(key)
     if text is None:

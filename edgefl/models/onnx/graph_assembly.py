@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
@@ -45,6 +45,9 @@ class NodeDraft:
     origins: dict[str, str] = field(default_factory=dict)
     frozen: bool = False
     module: str = ""
+
+
+Join = Callable[[dict[str, NodeDraft], list[str], str], tuple[dict[str, NodeDraft], list[str]]]
 
 
 class Assembly:
@@ -121,8 +124,11 @@ class Assembly:
         whole = self.viewed(value.name, sizes)
         return self.viewed(self.add(Permute(tuple(blocks.index(run) for run in runs)), (whole,)), shape)
 
-    def model(self, output: str, naming: Naming) -> Model:
-        """Return the model whose output is a result. Raises GraphError for a graph that contradicts itself."""
+    def model(self, output: str, naming: Naming, join: Join) -> Model:
+        """Return the model whose output is a result. Raises GraphError for a graph that contradicts itself.
+
+        join  joins operations, from the drafts, the names of those that are kept, and the name of the output
+        """
         wanted, kept = {output}, []
         for name, draft in reversed(self.drafts.items()):
             if name in wanted:
@@ -130,14 +136,15 @@ class Assembly:
                 kept.append(name)
         kept.reverse()
         if not kept:
-            return self.model(self._distinct(output), naming)
-        names = {INPUT: INPUT} | naming.names({name: self.drafts[name] for name in kept})
+            return self.model(self._distinct(output), naming, join)
         if len(kept) > LIMITS.nodes:
             raise GraphError(f"{len(kept)} operations; the limit is {LIMITS.nodes}")
-        _warn_of_copies([self.drafts[name] for name in kept])
+        drafts, kept = join(self.drafts, kept, output)
+        names = {INPUT: INPUT} | naming.names({name: drafts[name] for name in kept})
+        _warn_of_copies([drafts[name] for name in kept])
         nodes, params, frozen = [], dict[str, np.ndarray](), set[str]()
         for name in kept:
-            draft = self.drafts[name]
+            draft = drafts[name]
             node = Node(names[name], draft.op, tuple(names[each] for each in draft.inputs))
             nodes.append(node)
             own = {node.full_name(part): draft.values[part] for part in draft.op.parameters()}

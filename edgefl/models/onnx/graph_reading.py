@@ -27,14 +27,17 @@ from edgefl.models.onnx.axis_atoms import BATCH, OPEN_BATCH, OnnxResult, standar
 from edgefl.models.onnx.constant_folding import FOLDS, folded
 from edgefl.models.onnx.graph_assembly import Assembly
 from edgefl.models.onnx.index_tracing import Tracer
+from edgefl.models.onnx.joined_expressions import joined
 from edgefl.models.onnx.node_names import Naming
 from edgefl.models.onnx.norm_pattern import NormPatterns
 from edgefl.models.onnx.onnx_call import Cause, ComputationBudget, Constant, OnnxCall, OnnxValue, Unavailable
 from edgefl.models.onnx.onnx_content import OnnxContent, OnnxInput, OnnxNode
 from edgefl.models.onnx.operators_of_activations import ACTIVATIONS, applied
+from edgefl.models.onnx.operators_of_expressions import FUNCTIONS, expression, or_expression, reduction
 from edgefl.models.onnx.operators_of_sequences import SEQUENCES
 from edgefl.models.onnx.operators_of_shapes import SHAPES, tied
 from edgefl.models.onnx.refusals import PARTS, refusal, unknown
+from edgefl.models.onnx.transformer_patterns import TransformerPatterns
 
 OPERATORS: dict[str, Callable[[OnnxCall], Any]] = {
     **ACTIVATIONS,
@@ -52,15 +55,18 @@ OPERATORS: dict[str, Callable[[OnnxCall], Any]] = {
     "AveragePool": pools.average_pool,
     "GlobalAveragePool": pools.global_average,
     "GlobalMaxPool": pools.global_max,
-    "ReduceMean": pools.reduce_mean,
-    "ReduceMax": pools.reduce_max,
+    **dict.fromkeys(FUNCTIONS, expression),
+    "ReduceMean": or_expression(pools.reduce_mean),
+    "ReduceMax": or_expression(pools.reduce_max),
+    "ReduceSum": reduction,
+    "ReduceMin": reduction,
     "Pad": pools.pad,
     "Resize": pools.resize,
     "Upsample": pools.resize,
-    "Add": arithmetic.add,
-    "Sub": arithmetic.sub,
-    "Mul": arithmetic.mul,
-    "Div": arithmetic.div,
+    "Add": or_expression(arithmetic.add),
+    "Sub": or_expression(arithmetic.sub),
+    "Mul": or_expression(arithmetic.mul),
+    "Div": or_expression(arithmetic.div),
     "Neg": arithmetic.neg,
     "Concat": arithmetic.concat,
 }
@@ -92,6 +98,7 @@ class OnnxReading:
         tracer = Tracer(self._makers, self._values, self._budget)
         self._attention = AttentionPatterns(tracer, self._makers, self._assembly)
         self._norms = NormPatterns(tracer, self._makers, self._values)
+        self._transformers = TransformerPatterns(tracer, self._makers, self._values)
         for node in content.nodes:
             self._read(node)
 
@@ -108,7 +115,7 @@ class OnnxReading:
         found = self._values.get(self._content.output)
         if not isinstance(found, OnnxResult):
             raise GraphError(f"the output {self._content.output[:200]!r} does not follow from the input")
-        model = self._assembly.model(self._placed_output(found), Naming())
+        model = self._assembly.model(self._placed_output(found), Naming(), joined)
         for name, array in model.params.items():
             if not np.isfinite(array).all():
                 raise GraphError(f"parameter {name!r} has values that are not finite; expected finite numbers")
@@ -159,8 +166,9 @@ class OnnxReading:
 
     def _written_out(self, call: OnnxCall) -> OnnxResult | None:
         """Return the result of an operation that the file writes as several operators, or None."""
-        if (found_whole := self._norms.layer_norm(call) or self._attention.attention(call)) is not None:
-            return found_whole
+        for search in (self._norms.layer_norm, self._attention.attention, self._transformers.found):
+            if (found_whole := search(call)) is not None:
+                return found_whole
         if call.node.operator not in ANCHORS or (found := self._expressions.activation(call.node)) is None:
             return None
         value = self._values[found[1]]

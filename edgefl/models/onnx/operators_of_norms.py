@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from edgefl.errors import GraphError
-from edgefl.models.graph.operations import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, Operation
+from edgefl.models.graph.operations import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, Operation, RMSNorm
 from edgefl.models.onnx.axis_atoms import BATCH, OnnxResult, laid, standard
+from edgefl.models.onnx.graph_assembly import NodeDraft
 from edgefl.models.onnx.onnx_call import Constant, OnnxCall, long_axes, parameter, widened
 from edgefl.models.onnx.operators_of_products import (
     channels_first,
@@ -126,7 +127,11 @@ def with_affine(call: OnnxCall, value: OnnxResult, constant: Constant, is_produc
     the norm's result.
     """
     draft = call.assembly.drafts.get(value.name)
-    if draft is None or not isinstance(draft.op, GroupNorm | LayerNorm) or not call.is_sole_use(value.name):
+    if draft is None or not call.is_sole_use(value.name):
+        return False
+    if isinstance(draft.op, RMSNorm) and is_product:
+        return _with_gain(draft, value, constant)
+    if not isinstance(draft.op, GroupNorm | LayerNorm):
         return False
     part = "weight" if is_product else "bias"
     is_free = not draft.origins.get(part) and bool((draft.values[part] == (1 if is_product else 0)).all())
@@ -135,6 +140,23 @@ def with_affine(call: OnnxCall, value: OnnxResult, constant: Constant, is_produc
     if not is_free or not is_first or array is None:
         return False
     draft.values[part], draft.origins[part] = array, constant.origin
+    return True
+
+
+def _with_gain(draft: NodeDraft, value: OnnxResult, constant: Constant) -> bool:
+    """Take a product with a value for each feature as the weight of the RMSNorm before it.
+
+    Returns whether it was taken. The weight of the norm must be ones so far.
+    """
+    wide, width = widened(constant.array, value.rank), draft.values["weight"].size
+    long = long_axes(wide)
+    if draft.origins.get("weight") or (draft.values["weight"] != 1).any() or len(long) != 1 or wide.size != width:
+        return False
+    own = value.axes[long[0]]
+    behind = math.prod(value.atoms[own[-1] + 1 :]) if own else 0
+    if value.extents[long[0]] != width or behind != math.prod(draft.shape[1:]):
+        return False
+    draft.values["weight"], draft.origins["weight"] = parameter(constant, (width,)), constant.origin
     return True
 
 

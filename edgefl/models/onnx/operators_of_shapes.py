@@ -184,8 +184,8 @@ def cast(call: OnnxCall) -> OnnxResult:
         if value.name != INPUT:
             raise GraphError(f"integers of {value}; expected ids from the model's input")
         return replace(value, is_ids=True)
-    if value.is_ids or to != 1:
-        raise GraphError(f"to={to}; expected float32, or integers for the input")
+    if value.is_ids or to not in (1, 9):  # a test is 1 or 0
+        raise GraphError(f"to={to}; expected float32, bool, or integers for the input")
     return value
 
 

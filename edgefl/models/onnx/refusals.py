@@ -19,7 +19,6 @@ REMEDIES = {
     "Selu": "use Elu or Relu",
     "Mish": "use a Sigmoid times its input",
     "Softsign": "use Tanh",
-    "ReduceSum": "use ReduceMean",
     "LRN": "use BatchNormalization",
     "LpNormalization": "use LayerNormalization",
 }  # fmt: skip

@@ -30,6 +30,7 @@ from edgefl.protocol.wire.messages import (
     ModelChunk,
     ModelParts,
     ModelRequest,
+    OverlapReport,
     PartialModelRequest,
     Refused,
     ThroughputReport,
@@ -62,12 +63,14 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("ready", "device", Trained): "ready",
     ("ready", "device", Evaluated): "ready",
     ("ready", "device", AdaptationReport): "ready",
+    ("ready", "device", OverlapReport): "ready",
     ("ready", "device", ThroughputReport): "ready",
-    ("finished", "device", ModelRequest): "finished",  # these six were sent before the device knew of the end
+    ("finished", "device", ModelRequest): "finished",  # these seven were sent before the device knew of the end
     ("finished", "device", PartialModelRequest): "finished",
     ("finished", "device", Trained): "finished",
     ("finished", "device", Evaluated): "finished",
     ("finished", "device", AdaptationReport): "finished",
+    ("finished", "device", OverlapReport): "finished",
     ("finished", "device", ThroughputReport): "finished",
     ("finished", "server", Verdict): "finished",  # a last reply still gets its verdict
     **{(state, role, Refused): "closed" for state in get_args(Stage) for role in get_args(Role) if state != "closed"},

@@ -45,6 +45,7 @@ from edgefl.protocol.wire.messages import (
     ModelChunk,
     ModelParts,
     ModelRequest,
+    OverlapReport,
     PartialModelRequest,
     Refused,
     Train,
@@ -66,7 +67,10 @@ RECORD, ARRAY, DTYPE, STYPE = "edgefl", "letter", "uint8", "edgefl.letter/1"
 WRITERS: tuple[Role, Role] = ("server", "device")
 MAY: dict[Role, tuple[type[Message], ...]] = {
     "server": (Challenge, ModelParts, Welcome, ModelChunk, Verdict, Train, Evaluate, Finished, Refused),
-    "device": (Hello, Enrol, ModelRequest, PartialModelRequest, Trained, Evaluated, AdaptationReport, Refused),
+    "device": (
+        *(Hello, Enrol, ModelRequest, PartialModelRequest),
+        *(Trained, Evaluated, AdaptationReport, OverlapReport, Refused),
+    ),
 }
 
 

@@ -31,6 +31,7 @@ LONGEST_LOSS = 1 << 15  # characters of a loss, which may have a weight for each
 
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Plain = bool | int | float | str | None
+Part = Annotated[float, Meta(ge=0, le=1)]
 Payload = Annotated[dict[Name, bytes], Meta(max_length=16)]
 
 
@@ -207,7 +208,8 @@ class Evaluate(Message, frozen=True):
     personal  whether to score the client's own model: its personal model, its head on the body, or the adapted global
               model
     payload   the global model, or the body for the clients' own heads, or empty. Running statistics may come as a part
-              of their own. An empty part `adaptation` asks for AdaptationReport, and earlier devices pass it over
+              of their own. An empty part `adaptation` asks for AdaptationReport, and earlier devices pass it over.
+              An empty part `mean_iou` asks for OverlapReport
     """
 
     round: Round
@@ -230,6 +232,18 @@ class AdaptationReport(Evaluated, frozen=True):
     """
 
     adaptation: AdaptationWork | None
+
+
+class OverlapReport(AdaptationReport, frozen=True):
+    """AdaptationReport, with the mean intersection over union of each model whose scores were asked for, if the labels
+    are of pixels.
+
+    A device sends it where Evaluate has an empty part `mean_iou`.
+    personal_iou, global_iou  mean IoU on the device's own test samples. None: not asked for, or no pixel counts
+    """
+
+    personal_iou: Part | None
+    global_iou: Part | None
 
 
 class Finished(Message, frozen=True):
@@ -266,6 +280,7 @@ TYPES: dict[int, type[Message]] = {  # by the type byte of the frame. A number i
     15: ModelParts,
     16: PartialModelRequest,
     17: AdaptationReport,
+    18: OverlapReport,
 }
 NUMBERS = {kind: number for number, kind in TYPES.items()}
 

@@ -34,6 +34,7 @@ from edgefl.methods.method_label import folder
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.methods.task import MODEL, State
 from edgefl.models.graph import Graph, Model, Params
+from edgefl.models.graph.class_axis import outputs_of_classes
 from edgefl.models.graph.heads import with_classes
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.trained_part import with_trained
@@ -110,7 +111,7 @@ def _as_in_data(found: ExportedModel, run: Path) -> ExportedModel:
     meaning = read_meaning(run)
     model = found.model if meaning.standardised is None else in_original_units(found.model, meaning.standardised)
     is_of_labels = meaning.label_values is not None and len(meaning.label_values) > 1
-    outputs = model.graph.output_shape[0]
+    outputs = outputs_of_classes(model.graph)
     is_fitting = is_of_labels and (found.classes is not None or outputs == len(meaning.label_values or ()))
     names = meaning.names(found.classes, outputs)
     classes = meaning.classes(found.classes) if is_fitting else found.classes

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from edgefl.learning.scores import MEAN_IOU, PERPLEXITY, PLACE_SCORES
 from edgefl.study.report import html_parts
 from edgefl.study.report.chart_scale import BYTES, COUNTS, JOULES, SECONDS, AxisUnit, unit_for
 from edgefl.study.report.line_chart import CurveSeries, LineChart
@@ -17,6 +18,15 @@ from edgefl.study.result_table import new_result_table
 PERCENT = AxisUnit("%", 0.01)
 PLAIN = COUNTS[0]
 ROWS = 20  # number of rows of a curve as a table
+CAPTIONS = {
+    "accuracy": "Accuracy",
+    "loss": "Loss on test samples",
+    "train_loss": "Loss of training",
+    PERPLEXITY: "Perplexity",
+    MEAN_IOU: "Mean IoU",
+}
+SHARES = {"accuracy": "mean accuracy, %", MEAN_IOU: "mean IoU, %"}
+LABELS = {"loss": "mean loss", "train_loss": "mean loss", PERPLEXITY: "perplexity", **SHARES}
 
 
 class SpentAxis(NamedTuple):
@@ -43,7 +53,7 @@ def curve_section(runs: Sequence[ReportedRun], looks: Looks) -> str:
     drawn = [
         figure for score in ("accuracy", "loss") for spent in SPENT for figure in _curves(runs, looks, score, spent)
     ]
-    drawn += list(_curves(runs, looks, "train_loss", ROUNDS))
+    drawn += [figure for score in (*PLACE_SCORES, "train_loss") for figure in _curves(runs, looks, score, ROUNDS)]
     several = any(len(run.by_seed) > 1 for run in runs)
     words = [
         "A line is the mean over seeds, and the band around it is one standard deviation over seeds on either side."
@@ -68,18 +78,17 @@ def _curves(runs: Sequence[ReportedRun], looks: Looks, score: str, spent: SpentA
     if not series or most <= 0:
         return
     unit = unit_for(most, spent.units)
-    is_share = score == "accuracy"
-    what = {"accuracy": "Accuracy", "loss": "Loss on test samples", "train_loss": "Loss of training"}[score]
+    is_share = score in SHARES
     chart = LineChart(
         x_label=f"{spent.title} so far, {unit.name}" if unit.name else "round",
-        y_label="mean accuracy, %" if is_share else "mean loss",
+        y_label=LABELS[score],
         series=series,
         x_unit=unit,
         y_unit=PERCENT if is_share else PLAIN,
         y_limits=(0.0, 1.0) if is_share else (0.0, math.inf),
         is_whole=spent is ROUNDS,
     )
-    caption = f"{what} over {spent.title}"
+    caption = f"{CAPTIONS[score]} over {spent.title}"
     entries = [(each.name, each.look) for each in series]
     below = html_parts.hidden("The same as a table", [_as_table(caption, chart)])
     yield html_parts.figure(caption, chart.svg(_described(caption, chart)), entries, below)

@@ -52,27 +52,28 @@ class Evaluator:
     def bundle(self, state: State, round: int) -> dict[str, Any]:
         """Return the accuracies of this state after that round, as JSON values. Every client has test samples."""
         result: dict[str, Any] = {}
-        decisions, federation = self._cast.federation.decisions, self._cast.federation
+        federation = self._cast.federation
+        asked = federation.decisions, federation.place_score
         counted: list[list[Evaluation]] = []
         if kind := self._cast.algorithm.scored(state.arrays):
             counted = self._of_all(state, round)
-            result[kind] = accuracies([tested for tested, *_ in counted], decisions)
+            result[kind] = accuracies([tested for tested, *_ in counted], *asked)
         if MODEL in state.arrays:
             model, parts = [state.arrays[MODEL]], ("test",) if kind else self._parts
             found = self._engine.do([GlobalEvaluation(client, parts) for client in self._clients], round, model)
             counted = counted or found
-            result["global_local"] = accuracies([tested for tested, *_ in found], decisions)
+            result["global_local"] = accuracies([tested for tested, *_ in found], *asked)
             if federation.common is not None:
                 (common,) = self._engine.do([CommonEvaluation()], round, model)
-                result["global_common"] = common_scores(common, decisions)
+                result["global_common"] = common_scores(common, *asked)
         if "train" in self._parts:
-            result[TRAINING] = accuracies([found[self._parts.index("train")] for found in counted], decisions)
+            result[TRAINING] = accuracies([found[self._parts.index("train")] for found in counted], *asked)
         if epochs := self._cast.settings.refresh:
             refreshed = self._refreshed(state, round, epochs)
-            scores = accuracies([each.found for each in refreshed], decisions)
+            scores = accuracies([each.found for each in refreshed], *asked)
             result[REFRESHED] = {**scores, "epochs": epochs, "down": sum(each.down for each in refreshed)}
         if self._newcomers:
-            result[HELD_OUT] = accuracies(self._of_newcomers(state, round), decisions)
+            result[HELD_OUT] = accuracies(self._of_newcomers(state, round), *asked)
         return result
 
     def _of_all(self, state: State, round: int) -> list[list[Evaluation]]:

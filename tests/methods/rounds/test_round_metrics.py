@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+
+import pytest
 
 from edgefl.learning.learner import Evaluation
 from edgefl.methods.rounds.round_closing import AggregationResult
-from edgefl.methods.rounds.round_metrics import ClientRound, accuracies, round_metrics
+from edgefl.methods.rounds.round_metrics import ClientRound, accuracies, common_scores, round_metrics
 from edgefl.methods.task import State
 from edgefl.protocol.codec import Sizes
 
@@ -77,4 +80,25 @@ def test_accuracies_are_of_the_clients_that_answered() -> None:
         "correct": [1, None, 8],
         "examples": [2, None, 8],
         "loss_sum": [3.0, None, 4.0],
+    }
+
+
+def test_tokens_have_a_perplexity() -> None:
+    """Mean losses of log 2 and log 8 have the mean log 4. A loss that is not finite has no perplexity."""
+    clients = [Evaluation(math.log(2), 3, 1, 6), None, Evaluation(2 * math.log(8), 6, 2, 6)]
+    assert accuracies(clients, 6, "perplexity")["perplexity"] == pytest.approx(4)
+    assert accuracies([Evaluation(math.inf, 3, 1, 6)], 6, "perplexity")["perplexity"] is None
+    assert common_scores(clients[2], 6, "perplexity")["perplexity"] == pytest.approx(8)  # type: ignore[arg-type]
+
+
+def test_pixels_have_a_mean_iou_of_the_clients_that_tell_one() -> None:
+    """A device may send NaN, which JSON has not."""
+    shares = (0.25, None, math.nan, 0.75)
+    found = accuracies([Evaluation(1.0, 1, 1, 4, share) for share in shares], 4, "mean_iou")
+    assert (found["mean_iou"], found["client_mean_iou"]) == (0.5, [0.25, None, None, 0.75])
+    assert common_scores(Evaluation(1.0, 1, 1, 4, 0.25), 4, "mean_iou") == {
+        "correct": 1,
+        "examples": 1,
+        "decisions": 4,
+        "mean_iou": 0.25,
     }

@@ -20,7 +20,6 @@ from edgefl.models.graph.operations import (
     Flatten,
     Flip,
     GroupNorm,
-    Interpolate,
     Linear,
     Reduce,
     RMSNorm,
@@ -28,6 +27,7 @@ from edgefl.models.graph.operations import (
     Slice,
 )
 from edgefl.study.export.onnx_nodes import to_onnx
+from tests.learning.graphs import GRAPHS
 from tests.models.onnx.onnx_models import by_edgefl, by_onnxruntime, distance, read
 from tests.study.export.test_onnx_nodes import drawn, graphs, trial
 
@@ -47,8 +47,7 @@ def is_small(graph: Graph) -> bool:
 def is_only_written(graph: Graph) -> bool:
     """Return whether an operation is written in operators that are not read, such as a selection of cells."""
     return any(
-        isinstance(op, Attention | CircularPad2d | Elementwise | Flip | Interpolate | Reduce | RMSNorm | Rotary)
-        or (isinstance(op, BatchNorm) and not op.track_running_stats)
+        isinstance(op, CircularPad2d | Flip) or (isinstance(op, BatchNorm) and not op.track_running_stats)
         for op in (node.op for node in graph.nodes)
     )
 
@@ -100,6 +99,29 @@ def test_layers_that_onnx_writes_as_several_operators_are_one_layer_again() -> N
     kinds = [node.op.title for node in found.graph.nodes]
     assert kinds == ["GroupNorm", "AvgPool2d", "Flatten", "Linear"]  # a Dropout is written as nothing
     assert list(found.params) == ["norm.weight", "norm.bias", "fc.weight", "fc.bias"]
+
+
+def test_operations_of_transformers_come_back_as_they_were() -> None:
+    """Also a norm with an offset, which is then part of its weight, heads that share keys, and a window."""
+    begun = GRAPHS["transformer"]
+    found = read(to_onnx(drawn(begun)))
+    kinds = Attention | RMSNorm | Rotary
+    own = [node.op for node in begun.nodes if isinstance(node.op, kinds)]
+    assert [node.op for node in found.graph.nodes if isinstance(node.op, kinds)] == [RMSNorm(4), *own[1:]]
+    assert found.graph.frozen == {f"{name}.{part}" for name in ("q_turned", "k_turned") for part in ("cos", "sin")}
+
+
+def test_expressions_are_read_with_constants_in_them_and_extents_of_one() -> None:
+    """The steps are one operation again, but for one of fewer values: the sum of the channels is repeated for each."""
+    nodes = (
+        Node("sum", Reduce("sum", (0,)), (INPUT,)),
+        Node("mixed", Elementwise("where(a <= 0.5, a / b, maximum(b, 2)) ** 1.5"), (INPUT, "sum")),
+        Node("flat", Flatten(), ("mixed",)),
+        Node("fc", Linear(12, 3), ("flat",)),
+    )
+    found = read(to_onnx(drawn(Graph((3, 2, 2), nodes))))
+    texts = [node.op.expression for node in found.graph.nodes if isinstance(node.op, Elementwise)]
+    assert texts == ["maximum(a, (2.0))", "where(b <= 0.5, b / c, a) ** 1.5"]
 
 
 def test_the_gates_of_a_recurrent_layer_come_back_in_torchs_order() -> None:

@@ -28,6 +28,7 @@ from edgefl.protocol.wire.messages import (
     ModelPart,
     ModelParts,
     ModelRequest,
+    OverlapReport,
     PartialModelRequest,
     Refused,
     Scores,
@@ -74,6 +75,7 @@ VERDICT = Verdict(1, "accepted", "")
 EVALUATE = Evaluate(1, True, {"model": b"w" * 300})
 EVALUATED = Evaluated(1, Scores(1.5, 8, 10), None)
 ADAPTED = AdaptationReport(1, Scores(1.5, 8, 10), None, AdaptationWork(4, 3360.0, 0.5))
+OVERLAPS = OverlapReport(1, Scores(1.5, 8, 10), None, None, 0.25, None)
 
 Step = tuple[Role, Message]
 CONVERSATION: list[Step] = [
@@ -107,6 +109,7 @@ UP_TO = {  # a state -> the steps that lead to it
 EXAMPLES: dict[type[Message], Message] = {
     PartialModelRequest: PartialModelRequest(0, b"\x01"),
     AdaptationReport: ADAPTED,
+    OverlapReport: OVERLAPS,
     **{type(message): message for _, message in reversed(CONVERSATION)},
 }
 

@@ -152,9 +152,9 @@ def test_reflected_frame_is_refused() -> None:
         device.receive(device.send(HELLO))
 
 
-@pytest.mark.parametrize("number", [0, 18, 255])
+@pytest.mark.parametrize("number", [0, 19, 255])
 def test_unknown_type_is_refused(number: int) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 17"):
+    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 18"):
         Pair().forge("device", number, b"\x90")
 
 

@@ -61,6 +61,7 @@ def test_every_message_with_text_is_among_the_cases() -> None:
         "ThroughputReport",
         "Evaluated",
         "AdaptationReport",
+        "OverlapReport",
         "ModelParts",
         "PartialModelRequest",
     }

@@ -1,0 +1,1 @@
+"""Labels of pixels: a U-Net that learns garments of Fashion-MNIST, centrally and in a federation."""
