@@ -50,7 +50,7 @@ declare(
 PROCESSORS, THREADS_EACH = 128, 512  # of a large GPU, and what keeps one of them busy
 SPLITS, LEAST_DEPTH = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128), 32  # see `tiling`
 MOST_PARTS = 32 << 20  # bytes
-BEGIN, PART, ADDING = 14, 40, 5e6  # terms to begin a sum, to write and add a part of it; products to begin adding
+BEGIN, PART, ADDING = 14, 40, 5e6  # terms to begin a sum, and to write and add a part of it, products to begin adding
 MANY_SUMS = 1 << 15  # that a thread for four of them keep a device busy
 STRIP, STRIPS = 4, 256  # cells of a thread, threads of a block: depthwise.cuh
 TAPS, LEAST_CELLS = 9, 2048  # of a block that sums a depthwise gradient
@@ -327,7 +327,7 @@ def _weight_launches(
     parts = Scratch(before, 4 * size * splits) if splits > 1 else None
     arrays: Fields = {"x": x, "dy": dy, "dw": parts or dw, "outs": rows, "ins": columns}
     channels = {"batch": dy.shape[0], "x_channels": x.shape[1], "out_channels": dy.shape[1], "groups": groups}
-    layer = {**channels, "h": axes[0].values, "w": axes[1].values, **tiles, "splits": splits}
+    layer: Fields = {**channels, "h": axes[0].values, "w": axes[1].values, **tiles, "splits": splits}
     product = tiled(name, (blocks if size else 0, 1, 1), threads, **arrays, **layer)
     if parts is None:
         return [product]
