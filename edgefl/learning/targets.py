@@ -32,7 +32,7 @@ def blank_targets(count: int, graph: Graph, loss: Loss = CROSS_ENTROPY) -> Targe
 
 
 def blank_samples(x: NDArray[Any], graph: Graph | None) -> Samples:
-    """Return samples whose targets are 0 for the output and for each auxiliary output. None: labels of a vector."""
+    """Return samples whose targets are 0 for the output and for each auxiliary output, or labels without a graph."""
     if graph is None:
         return Samples(x, np.zeros(len(x), np.int32))
     further = tuple(_blank(len(x), graph.shapes[each.result], CROSS_ENTROPY) for each in graph.auxiliary)
