@@ -6,6 +6,7 @@ from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
 DROPOUT = "tests/learning/test_dropout.py"
+NOISE = "tests/learning/test_noise.py"
 TRACE = "tests/torch/test_trace.py"
 ONNX = "tests/study/export/test_onnx_nodes.py"
 K, L, R = "csrc/kernels/", "edgefl/learning/lowering/", "edgefl/learning/running/"
@@ -50,6 +51,30 @@ MUTANTS = (
         "return isinstance(node.op, VIEWS)",
         "a result that an idle dropout hands on is overwritten while others read it",
         DROPOUT,
+    ),
+    Mutant(
+        "noise-angles",
+        f"{L}training_alone.py",
+        'recorder.call("uniform", angles, Slot("dropout"), number + ANGLES)',
+        'recorder.call("uniform", angles, Slot("dropout"), number)',
+        "noise is not normal, because lengths and angles are one number",
+        NOISE,
+    ),
+    Mutant(
+        "noise-evaluated",
+        f"{R}inference.py",
+        "self._workspace.scalars.dropout[:] = 0, 0, start",
+        "self._workspace.scalars.dropout[:] = 0, 0, 0",
+        "the noise of an evaluation depends on its chunks",
+        NOISE,
+    ),
+    Mutant(
+        "scaler-evaluated",
+        f"{L}training_alone.py",
+        "node.op.factor if recorder.scope.trains else 1.0",
+        "node.op.factor",
+        "a factor of training acts in predictions, too",
+        NOISE,
     ),
     Mutant(
         "dropout-first",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgefl.errors import DataError
 from edgefl.learning.learner import Samples
@@ -30,9 +31,12 @@ def blank_targets(count: int, graph: Graph, loss: Loss = CROSS_ENTROPY) -> Targe
     return _blank(count, graph.output_shape, loss)
 
 
-def blank_auxiliary(count: int, graph: Graph) -> tuple[Targets, ...]:
-    """Return targets of the value 0 for `count` examples of each auxiliary output."""
-    return tuple(_blank(count, graph.shapes[each.result], CROSS_ENTROPY) for each in graph.auxiliary)
+def blank_samples(x: NDArray[Any], graph: Graph | None) -> Samples:
+    """Return samples whose targets are 0 for the output and for each auxiliary output, or labels without a graph."""
+    if graph is None:
+        return Samples(x, np.zeros(len(x), np.int32))
+    further = tuple(_blank(len(x), graph.shapes[each.result], CROSS_ENTROPY) for each in graph.auxiliary)
+    return Samples(x, blank_targets(len(x), graph), auxiliary=further)
 
 
 def _blank(count: int, output: Shape, loss: Loss) -> Targets:

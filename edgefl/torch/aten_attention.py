@@ -98,6 +98,8 @@ def _self_attention(
     if scale is not None and not math.isclose(scale, sizes[3] ** -0.5, rel_tol=1e-6):
         raise GraphError(f"scale={scale} of queries {sizes[1:]}; expected 1 / sqrt(features)")
     layers = [_layer_before(lift, each) for each in (query, key, value)]
+    if any(layer in lift.moves.windows for layer in layers):
+        raise GraphError("self-attention within windows; expected an Attention with a head for each window")
     _check_places(lift, (query, key, value), layers, sizes)
     weights, biases = ([layer.args[at] if len(layer.args) > at else None for layer in layers] for at in (1, 2))
     features = lift.extents(weights[0])[1]  # type: ignore[arg-type]

@@ -129,7 +129,7 @@ class Lifting:
         if node.target is torch.ops.aten.sym_size.int and sources[0] not in self._constants:
             if node.args[1] != 0 and not isinstance(node.meta["val"], int):
                 raise GraphError("a size that follows from the batch size; expected sizes that all batches share")
-            self._constants.set(node, self._batch_size)
+            self._constants.set(node, max(1, times(node.meta["val"])) * self._batch_size)
         elif packet(node) in RANDOM:
             self._lifted[node] = _called(RANDOM[packet(node)], self, *node.args, **node.kwargs)
         elif all(each in self._constants for each in sources):

@@ -56,9 +56,13 @@ class FollowedMoves:
             return self._of_merged(lift, node)
         if any(each in self.flat for each in node.all_input_nodes):
             return self._of_flat(lift, node)
-        if any(each in self.windows for each in node.all_input_nodes) and is_by_features(node, self.windows):
-            self.windows[node] = windows_of(node)
-            return None
+        if read := next((each for each in node.all_input_nodes if each in self.windows), None):
+            if is_by_features(node, self.windows):
+                self.windows[node] = windows_of(node)
+                return None
+            if packet(node) not in MOVING:
+                told = f"{packet(node)} of {self.windows[read]} windows in the batch"
+                raise GraphError(f"{told}; expected layers of single steps, and attention within windows")
         if packet(node) not in MOVING or not isinstance(source, fx.Node):
             return None
         if packet(node) in VIEWS and _flattens(node, source):

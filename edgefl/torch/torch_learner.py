@@ -36,7 +36,7 @@ from edgefl.learning.optimizers import Optimizer
 from edgefl.learning.running.batch_minimum import trainable_batches
 from edgefl.learning.running.derived_learners import HEADS_KEPT, SUBS_KEPT, kept
 from edgefl.learning.running.mask_restriction import Restriction
-from edgefl.learning.targets import blank_targets
+from edgefl.learning.targets import blank_samples
 from edgefl.models.graph import Graph, Model
 from edgefl.models.graph.cuts import after, until
 from edgefl.models.graph.operations import Kind
@@ -246,7 +246,7 @@ class TorchLearner:
 
     def predict(self, x: Array) -> Array:
         """Compute the logits [N, *output_shape] of inputs [N, *input_shape], with running statistics."""
-        samples = Samples(x, np.zeros(len(x), np.int32) if self.graph is None else blank_targets(len(x), self.graph))
+        samples = blank_samples(x, self.graph)
         index = np.arange(len(x), dtype=np.int32)
         self._passes.check(samples, index)
         return self._inference.logits(samples, index)

@@ -188,3 +188,16 @@ def test_targets_that_do_not_fit_are_refused() -> None:
         learner.fit(data, [ROWS], SGD(0.1))
     with pytest.raises(DataError, match="targets of 1 auxiliary outputs; expected none, or 2, one for each"):
         learner.fit(replace(data, auxiliary=(data.y,)), [ROWS], SGD(0.1))
+
+
+def test_predictions_need_no_targets_of_auxiliary_outputs_of_another_shape() -> None:
+    """y = planes [1, 2, 2] that are 3 x, and an auxiliary output of two features."""
+    nodes = (
+        Node("flat", Flatten(), (INPUT,)),
+        Node("code", Linear(4, 2), ("flat",)),
+        Node("planes", Conv2d(1, 1, (1, 1), bias=False), (INPUT,)),
+    )
+    made = model(Graph((1, 2, 2), nodes, auxiliary=(AuxiliaryOutput("code", 1.0),)))
+    made.params["planes.weight"][...] = 3.0
+    x = np.arange(8, dtype=np.float32).reshape(2, 1, 2, 2)
+    np.testing.assert_array_equal(GraphLearner(made).predict(x), 3 * x)

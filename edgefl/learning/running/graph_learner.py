@@ -43,7 +43,7 @@ from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.learning.running.parameter_access import ParameterAccess
 from edgefl.learning.running.training_steps import TrainingSteps
 from edgefl.learning.running.workspace import Workspace
-from edgefl.learning.targets import blank_auxiliary, blank_targets
+from edgefl.learning.targets import blank_samples
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.heads import features_of
 from edgefl.models.graph.operations import Kind
@@ -238,7 +238,7 @@ class GraphLearner:
 
     def predict(self, x: Array) -> Array:
         """Return the logits [N, *output_shape] of inputs [N, *input_shape], with running statistics."""
-        samples = Samples(x, blank_targets(len(x), self.graph), auxiliary=blank_auxiliary(len(x), self.graph))
+        samples = blank_samples(x, self.graph)
         everything = np.arange(len(x), dtype=np.int32)
         self._check(samples, everything)
         return self._inference.logits(samples, everything)
