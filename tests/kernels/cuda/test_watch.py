@@ -117,16 +117,16 @@ def test_sixteen_bytes_of_a_thread_take_four_turns_or_two(
 
 @pytest.mark.skipif(shutil.which("addr2line") is None, reason="addr2line is not installed")
 def test_the_script_tells_what_an_operation_asks_for() -> None:
-    command = [sys.executable, "scripts/cuda_traffic.py", "--op", "relu_forward", "--lines", "1"]
+    command = [sys.executable, "scripts/cuda_traffic.py", "--op", "scale_channels", "--lines", "1"]
     done = subprocess.run(command, cwd=standin.ROOT, capture_output=True, text=True, check=True)
     title, head, kernel, total, *worst = done.stdout.splitlines()
     assert title == "products, memory: cycles of one SM, in thousands"
     assert head.split()[:3] == ["kernel", "launches", "blocks"]
-    assert kernel.split()[0] == "rectify_forward"
+    assert kernel.split()[0] == "scale_channels"
     assert total.split()[1:] == kernel.split()[1:]  # there is no other
     assert float(kernel.split()[3]) <= float(kernel.split()[4])  # MB once, MB taken
-    assert "rectify_forward: " in worst[-1]
-    assert ", elementwise.cuh:" in worst[-1]
+    assert "scale_channels: " in worst[-1]
+    assert "elementwise.cuh:" in worst[-1]
 
 
 def test_no_operation_races() -> None:
