@@ -17,8 +17,10 @@ from pathlib import Path
 from bench.crash_points.acknowledged import Acknowledged
 from bench.crash_points.disk import VARIANTS, Disk, Variant, write_files
 from bench.crash_points.recording import DEVICES, MACHINES, Federation, Recording
+from bench.faults.forked import ForkedProcess
 
 LIMIT_S = 60.0  # for one case, on a busy machine
+NEAR = 60  # sequences of calls after a process was killed and started again, among which points are drawn
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,15 @@ class Row:
         return self.lost is None and self.difference is None
 
 
-def points(recording: Recording, count: int, seed: int) -> list[Point]:
+def points(recording: Recording, count: int, draw: random.Random) -> list[Point]:
     """Draw points, in the order of the record. Each sequence of equal calls on a file is as likely as the others."""
-    draw, groups, at = random.Random(seed), list[range](), 0
-    for _, group in groupby(recording.events, lambda event: (event.process, event.kind, event.name)):
+    groups, at = list[range](), recording.first
+    for _, group in groupby(recording.events[at:], lambda event: (event.process, event.kind, event.name)):
         length = len(list(group))
         groups.append(range(at, at + length))
         at += length
-    rounds = -(-count // len(groups))
-    chosen = [draw.choice(group) for group in draw.sample(groups * rounds, count)]
+    groups = groups[:NEAR] if recording.first else groups
+    chosen = [draw.choice(group) for group in draw.sample(groups * -(-count // len(groups)), count)]
     return [Point(event, _variants(draw), draw.randrange(1 << 32)) for event in sorted(chosen)]
 
 
@@ -114,7 +116,7 @@ def run(federation: Federation, crash: Crash) -> Row:
     """Start both sides from what a crash has left, and return how the run ended."""
     started = time.perf_counter()
     lost = crash.acknowledged.lost(crash.root)
-    with federation.cluster(crash.root, crash.way) as cluster:
+    with federation.cluster(crash.root, crash.way, ForkedProcess) as cluster:
         try:
             cluster.start_server()
             for client in range(federation.truth.clients):

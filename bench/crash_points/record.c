@@ -1,8 +1,9 @@
 /* Records every change that a process makes to the files of one directory, and every sync, in the order in which they
- * happen. Loaded by LD_PRELOAD (record.py); Linux and glibc. It changes nothing and refuses nothing.
+ * happen. Loaded by LD_PRELOAD (record.py); Linux and glibc. It can end the process between two calls.
  *
  *   RECORD_DIR  absolute; files outside it are not recorded
  *   RECORD_LOG  a record for each call that has succeeded, which several processes append to
+ *   RECORD_KILL the sync, by its number from 0, before which the process gets SIGKILL
  *
  * A record is a struct record, the name relative to RECORD_DIR, and the data. A lock makes a call and its record one
  * step for the threads of a process. What a process does before it sends something precedes what the receiver does.
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,9 +39,11 @@ enum kind { CREATE = 'c', TRUNCATE = 't', WRITE = 'w', SYNC = 's', RANGE = 'p', 
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 static const char *directory;
 static int log_fd = -1;
+static long syncs, deadly = -1;
 
 __attribute__((constructor)) static void begin(void) {
   directory = getenv("RECORD_DIR");
+  if (getenv("RECORD_KILL")) deadly = atol(getenv("RECORD_KILL"));
   if (getenv("RECORD_LOG"))
     log_fd = syscall(SYS_openat, AT_FDCWD, getenv("RECORD_LOG"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
@@ -159,6 +163,21 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) {
   VECTOR(NEXT(pwritev)(fd, parts, count, at), at);
 }
 
+/* A sync. Before it, everything that the process has changed since the last one is in the page cache alone. */
+#define SYNCED(name)                                        \
+  int name(int fd) {                                        \
+    char path[PATH_MAX];                                    \
+    const char *file = watched_fd(fd, path);                \
+    if (!file) return NEXT(name)(fd);                       \
+    BEGIN;                                                  \
+    if (syncs++ == deadly) kill(getpid(), SIGKILL);         \
+    int code = NEXT(name)(fd);                              \
+    if (!code) record(SYNC, file, 0, "", 0);                \
+    END(code);                                              \
+  }
+SYNCED(fsync)
+SYNCED(fdatasync)
+
 /* Other calls of a descriptor or a path that return 0 if they succeed. */
 #define ON_FD(name, kind, at, parameters, arguments)        \
   int name parameters {                                     \
@@ -182,8 +201,6 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) {
   }
 ON_FD(ftruncate, TRUNCATE, size, (int fd, off_t size), (fd, size))
 ON_FD(ftruncate64, TRUNCATE, size, (int fd, off64_t size), (fd, size))
-ON_FD(fsync, SYNC, 0, (int fd), (fd))
-ON_FD(fdatasync, SYNC, 0, (int fd), (fd))
 ON_FD(sync_file_range, RANGE, at, (int fd, off64_t at, off64_t size, unsigned flags), (fd, at, size, flags))
 ON_PATH(unlink, UNLINK, AT_FDCWD, (const char *path), (path))
 ON_PATH(unlinkat, flags & AT_REMOVEDIR ? RMDIR : UNLINK, folder, (int folder, const char *path, int flags),

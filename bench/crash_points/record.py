@@ -64,13 +64,17 @@ class Recorder:
         self._library = directory / "record.so"
         subprocess.run([cc, "-O1", "-shared", "-fPIC", "-o", self._library, SOURCE, "-ldl"], check=True)
 
-    def environment(self, directory: Path, log: Path) -> dict[str, str]:
-        """Return variables for a process whose changes under `directory` are appended to `log`."""
-        return {
+    def environment(self, directory: Path, log: Path, killed_before: int | None = None) -> dict[str, str]:
+        """Return variables for a process whose changes under `directory` are appended to `log`.
+
+        killed_before  number of the sync before which the process gets SIGKILL, from 0
+        """
+        places = {
             "LD_PRELOAD": str(self._library),
             "RECORD_DIR": os.path.realpath(directory),
             "RECORD_LOG": str(log),
         }
+        return places if killed_before is None else {**places, "RECORD_KILL": str(killed_before)}
 
 
 def read_record(log: Path) -> Iterator[Event]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import signal
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.crash_points.disk import Disk
 from bench.crash_points.record import Event, Kind, Recorder, read_record
-from bench.faults.cluster import Cluster, write_partitions
+from bench.faults.cluster import Cluster, Process, await_, write_partitions
 from bench.faults.experiments import short_rounds
 from bench.faults.outcome import Truth
 from bench.faults.rest import NO_STATE, contents
@@ -23,9 +25,10 @@ from edgefl.errors import RequestError
 from edgefl.protocol.trust.keys import key_file
 
 EXPERIMENT = short_rounds("fedspu-es", clients=2, per_round=2, rounds=3, eval_every=2)
-WAYS = ("plain", "keys")
+WAYS = ("plain", "keys", "killed")  # killed: one process gets SIGKILL before one of its syncs, and is started again
 SERVER = "run"  # the folder of the server's machine. A device's machine has DEVICES/N
 DEVICES = "devices"
+KILLED_S = 30.0  # within which a process comes to its deadly sync
 
 
 def device_folder(client: int) -> str:
@@ -37,17 +40,25 @@ MACHINES = (SERVER, *map(device_folder, range(EXPERIMENT.clients)))
 
 @dataclass(frozen=True)
 class Recording:
-    """The record of one run. `base` are the files before it began, and `machines` has the folder by process."""
+    """The record of one run. `base` are the files before it began, and `machines` has the folder by process.
+
+    first  number of the first event after which a loss of power is of interest
+    """
 
     way: str
     events: list[Event]
     base: Path
     machines: dict[int, str]
+    first: int = 0
 
     def without_syncs(self, name: str) -> Recording:
         """Return the record of processes that do not sync files or directories of this name: an omitted fsync."""
         kept = [event for event in self.events if not (event.kind is Kind.SYNC and Path(event.name).match(name))]
-        return Recording(self.way, kept, self.base, self.machines)
+        return replace(self, events=kept)
+
+    def syncs(self, machine: str) -> int:
+        """Return the number of syncs of a machine's processes."""
+        return sum(each.kind is Kind.SYNC and self.machines[each.process] == machine for each in self.events)
 
     def disks(self) -> dict[str, Disk]:
         """Return the disk of each machine before the run."""
@@ -64,39 +75,73 @@ class Federation:
         self._recorder = Recorder(directory)
         write_partitions(directory / "shares", EXPERIMENT)
 
-    def cluster(self, root: Path, way: str) -> Cluster:
+    def cluster(self, root: Path, way: str, process: type[Process] = Process) -> Cluster:
         """Return the processes of a run whose files lie under `root`, or will lie there."""
         serve, client = self._trust(way)
-        return Cluster(root, EXPERIMENT, self.directory / "shares", serve, client)
+        return Cluster(root, EXPERIMENT, self.directory / "shares", serve, client, process=process)
 
-    def record(self, way: str) -> Recording:
-        """Carry out a run without a crash. Raises RuntimeError if it differs from its simulation or from its record."""
-        root, base, log = (self.directory / f"{way}-{what}" for what in ("recorded", "base", "log"))
+    def record(self, way: str, struck: str = "", killed_before: int = 0) -> Recording:
+        """Carry out a run without a loss of power.
+
+        struck  machine whose process gets SIGKILL before its sync of the number `killed_before`. "": no machine
+        Raises  RuntimeError if the run differs from its simulation or from its record.
+        """
+        place = Path(tempfile.mkdtemp(dir=self.directory))
+        root, base, log = place / "recorded", place / "base", place / "log"
         cluster = self.cluster(root, way)
         cluster.devices_at.mkdir()
         shutil.copytree(root, base, ignore=shutil.ignore_patterns("logs"))
-        environment = self._recorder.environment(root, log)
+        whole, deadly = self._recorder.environment(root, log), self._recorder.environment(root, log, killed_before)
         with cluster:
-            cluster.start_server(environment)
-            machines = {cluster.server.pid: SERVER}
-            for client in range(EXPERIMENT.clients):
-                cluster.start_device(client, environment)
-                machines[cluster.devices[client].pid] = device_folder(client)
+            machines = _started(cluster, whole, {struck: deadly})
+            if struck:
+                machines |= _started_again(cluster, struck, whole)
             cluster.finish()
         events = [event for event in read_record(log) if not event.name.startswith("logs/")]
-        recording = Recording(way, events, base, machines)
+        recording = Recording(way, events, base, machines, _last_life(events, machines, struck))
         _check(recording, root)
         if found := self.truth.difference(cluster):
-            raise RuntimeError(f"differs without any crash: {found}")
+            raise RuntimeError(f"differs without a loss of power: {found}")
+        shutil.rmtree(root)
         return recording
 
     def _trust(self, way: str) -> tuple[Sequence[str], Callable[[int], Sequence[str]]]:
         keys = self.directory / "keys"
-        if way == "plain":
+        if way != "keys":
             return (), lambda client: ()
         if not keys.exists() and edgefl(["keys", str(keys), "--clients", str(EXPERIMENT.clients)]):
             raise RequestError("no keys could be made")
         return ("--keys", str(keys / "server.keys")), lambda client: ("--key", str(key_file(keys, client)))
+
+
+def _started(cluster: Cluster, whole: Mapping[str, str], struck: Mapping[str, Mapping[str, str]]) -> dict[int, str]:
+    """Start all processes, and return their machines. A server that is killed before it listens is started again."""
+    machines = {}
+    if not cluster.start_server(struck.get(SERVER, whole)):
+        machines[cluster.server.pid] = SERVER
+        cluster.start_server(whole)
+    machines[cluster.server.pid] = SERVER
+    for client in range(EXPERIMENT.clients):
+        cluster.start_device(client, struck.get(device_folder(client), whole))
+        machines[cluster.devices[client].pid] = device_folder(client)
+    return machines
+
+
+def _started_again(cluster: Cluster, struck: str, whole: Mapping[str, str]) -> dict[int, str]:
+    """Start the process that was killed again, and return its machine."""
+    process = cluster.server if struck == SERVER else cluster.devices[int(struck.removeprefix(f"{DEVICES}/"))]
+    if process.lives == 1:
+        await_(lambda: process.ended() is not None, f"{process.name} is killed", KILLED_S)
+        if process.ended() != -signal.SIGKILL:
+            raise RuntimeError(f"{process.name} ended with exit code {process.ended()}; expected SIGKILL")
+        process.start(whole)
+    return {process.pid: struck}
+
+
+def _last_life(events: list[Event], machines: Mapping[int, str], struck: str) -> int:
+    """Return the number of the first event of a machine's last process, 0 if no machine was struck."""
+    processes = list(dict.fromkeys(each.process for each in events if machines[each.process] == struck))
+    return next((at for at, each in enumerate(events) if struck and each.process == processes[-1]), 0)
 
 
 def _check(recording: Recording, root: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
@@ -13,18 +14,17 @@ from itertools import groupby
 from pathlib import Path
 
 from bench.crash_points.points import Row, crashes, points, run
-from bench.crash_points.recording import WAYS, Federation
+from bench.crash_points.recording import MACHINES, WAYS, Federation, Recording
 
+PER_KILL = 10  # points in one run with a kill
+SYNCS_AT_END = 6  # of a process that ends: another run may have so many fewer
 WAITING = 2  # crashes that are made before a process has room for them, for each job
 
 
 def crash_points(root: Path, options: argparse.Namespace) -> bool:
     """Print every case that fails as it happens, then the counts. Return True if no case failed."""
     federation, rows = Federation(root), []
-    ways = [way for way in WAYS if way in (options.way or WAYS)]
-    if not ways:
-        print(f"crash-points: --way {options.way[0]}; expected {' or '.join(WAYS)}", file=sys.stderr)
-        return False
+    ways = options.record or WAYS
     for number, way in enumerate(ways):
         count = len(range(number, options.points, len(ways)))
         for row in _rows(federation, way, count, options):
@@ -37,19 +37,29 @@ def crash_points(root: Path, options: argparse.Namespace) -> bool:
     return all(row.is_good for row in rows)
 
 
+def _recordings(federation: Federation, way: str, count: int, draw: random.Random) -> Iterator[tuple[Recording, int]]:
+    """Yield records with the number of points that each of them gets. A run with a kill gets few points."""
+    if way != "killed":
+        yield federation.record(way), count
+        return
+    whole = federation.record("plain")
+    while count > 0:
+        struck = draw.choice(MACHINES)
+        yield federation.record(way, struck, draw.randrange(whole.syncs(struck) - SYNCS_AT_END)), min(count, PER_KILL)
+        count -= PER_KILL
+
+
 def _rows(federation: Federation, way: str, count: int, options: argparse.Namespace) -> Iterator[Row]:
-    """Yield the cases of one record, so that few crashes lie on the disk at a time."""
-    recording = federation.record(way)
-    if options.omit:
-        recording = recording.without_syncs(options.omit)
-    directory = federation.directory / f"{way}-points"
-    directory.mkdir()
-    running: list[Future[Row]] = []
+    """Yield the cases of one way, so that few crashes lie on the disk at a time."""
+    draw, running = random.Random(f"{options.seed} {way}"), deque[Future[Row]]()
     with ThreadPoolExecutor(options.jobs) as pool:
-        for crash in crashes(recording, points(recording, count, options.seed), directory):
-            running.append(pool.submit(run, federation, crash))
-            if len(running) >= WAITING * options.jobs:
-                yield running.pop(0).result()
+        for recording, share in _recordings(federation, way, count, draw):
+            record = recording.without_syncs(options.omit) if options.omit else recording
+            directory = recording.base.with_name("points")
+            for crash in crashes(record, points(record, share, draw), directory):
+                running.append(pool.submit(run, federation, crash))
+                if len(running) >= WAITING * options.jobs:
+                    yield running.popleft().result()
         for each in running:
             yield each.result()
 

@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.crash_points.recording import WAYS as RECORDED
 from bench.crash_points.report import crash_points
 from bench.faults import reports
 from bench.faults.damage import FLIPS
@@ -68,8 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     bits.add_argument("--seed", type=int, default=0, metavar="N", help="of the first run; the others follow")
     bits.add_argument("--way", action="append", choices=WAYS, help="default: all")
-    points = parser.add_argument_group("crash-points", "besides --seed, --way, --jobs, --out and --json")
+    points = parser.add_argument_group("crash-points", "besides --seed, --jobs, --out and --json")
     points.add_argument("--points", type=int, default=300, metavar="N", help="losses of power; default: 300")
+    points.add_argument("--record", action="append", choices=RECORDED, help="runs that are recorded; default: all")
     points.add_argument("--omit", metavar="NAME", help="take the syncs of files of this name out of the record")
     points.add_argument("--first", action="store_true", help="end at the first point that fails")
     sweep = parser.add_argument_group("sweep")
