@@ -10,13 +10,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.faults.cluster import ENVIRONMENT, Process
+from bench.faults.cluster import ENVIRONMENT, LOOK_EVERY_S, Process
 
 PRELOADED = ("edgefl.cli.cli", "edgefl.cli.serve", "edgefl.cli.client", "edgefl.kernels.native")
+
+ONE_AT_A_TIME = threading.Lock()  # a start looks after all children, and an exit code can be read once
 
 
 class Fork:
@@ -24,12 +28,14 @@ class Fork:
 
     def __init__(self, arguments: Sequence[str], log: Path) -> None:
         self._process = _context().Process(target=_life, args=(list(arguments), log), daemon=True)
-        self._process.start()
+        with ONE_AT_A_TIME:
+            self._process.start()
         self.pid = int(self._process.pid)
 
     def poll(self) -> int | None:
         """Return the exit code, or None while the process runs."""
-        code = self._process.exitcode
+        with ONE_AT_A_TIME:
+            code = self._process.exitcode
         return None if code is None else int(code)
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -39,10 +45,11 @@ class Fork:
 
     def wait(self, timeout: float) -> int:
         """Wait for the end, and return the exit code. Raises subprocess.TimeoutExpired."""
-        self._process.join(timeout)
-        code = self.poll()
-        if code is None:
-            raise subprocess.TimeoutExpired("edgefl", timeout)
+        until = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired("edgefl", timeout)
+            time.sleep(LOOK_EVERY_S)
         return code
 
 

@@ -12,7 +12,7 @@ from edgefl.system.durable_files import private_directory
 
 @pytest.mark.parametrize(
     ("folder", "synced"),
-    [("a", ["."]), ("a/b", [".", "a"]), ("a/b/c", [".", "a", "a/b"]), ("there", []), ("there/d", ["there"])],
+    [("a", ["."]), ("a/b", [".", "a"]), ("a/b/c", [".", "a", "a/b"]), ("there", ["."]), ("there/d", ["there"])],
 )
 def test_the_name_of_every_made_folder_is_brought_to_the_disk(
     folder: str, synced: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

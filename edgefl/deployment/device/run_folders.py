@@ -121,8 +121,8 @@ class StateDirectory:
             raise RunError(f"run {run} is over, and the files in {folder} were removed since; expected another run")
         if not folder.exists():
             self._make_room()
-            private_directory(self.path / RUNS)
-            private_directory(folder)
+        private_directory(self.path / RUNS)
+        private_directory(folder)
         return DeviceState(folder, run, name, self._lock, self.path)
 
     def over(self, folder: Path, run: str, reason: str) -> None:
