@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from edgefl.deployment.device import device_state
+from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.system import durable_files
 from edgefl.system.durable_files import private_directory
 
@@ -32,3 +34,17 @@ def test_a_folder_is_made_in_a_folder_that_cannot_be_read(tmp_path: Path, monkey
     monkeypatch.setattr(durable_files, "sync", refuse)
     private_directory(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_a_device_that_opens_its_folder_again_syncs_the_names_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Path] = []
+    monkeypatch.setattr(durable_files, "sync", found.append)
+    monkeypatch.setattr(device_state, "sync", found.append)
+    for _ in range(2):  # the second process finds folders that the first one may not have synced
+        found.clear()
+        directory = StateDirectory(tmp_path / "device")
+        folder = directory.open("run", None).path
+        directory.close()
+        assert list(dict.fromkeys(found)) == [tmp_path, tmp_path / "device", folder.parent, folder]
