@@ -52,8 +52,8 @@ from edgefl.server.events import (
 from edgefl.server.last_commit import LastCommit
 from edgefl.server.row_digest import Account, last_commit
 from edgefl.server.run_progress import Progress, Ruling
-from edgefl.server.schema import create, open_for_writing
-from edgefl.system.durable_files import lock, sha256, sync, write_atomically
+from edgefl.server.schema import DATABASE, LOG, create, open_for_writing
+from edgefl.system.durable_files import lock, sha256, sync, sync_name, write_atomically
 
 LOCK = "lock"
 REPLY = messages.NUMBERS[Trained]
@@ -82,7 +82,7 @@ class Store:
         try:
             if directory_check.is_new(path):
                 create(path, secrets.token_hex(8), settings_digest(path))
-                sync(path.parent)
+            sync_name(path)
             self.run_id = _check(path)
             self._open()
         except BaseException:
@@ -90,8 +90,15 @@ class Store:
             raise
 
     def _open(self) -> None:
-        """Open the files for changes, after everything was found whole."""
+        """Open the files for changes, after everything was found whole.
+
+        A server that was killed may have left commits in the page cache alone. They are brought to the disk before
+        anything follows from them.
+        """
         try:
+            for file in (self.path / DATABASE, self.path / LOG, self.path):
+                if file.exists():
+                    sync(file)
             (self.path / FOLDER).mkdir(exist_ok=True)
             if not (self.path / directory_check.IDENTITY).exists():
                 write_atomically(self.path / directory_check.IDENTITY, self.run_id.encode())

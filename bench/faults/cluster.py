@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Protocol
 
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, write_partition
@@ -33,6 +34,19 @@ LIMIT_S = 300.0  # for everything that is waited for
 HEARD_S = 1.0  # after the server's end: a device that still runs then has not heard of it
 
 
+class Life(Protocol):
+    """What Process uses of subprocess.Popen."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def send_signal(self, signal: Any, /) -> None: ...
+
+    def wait(self, timeout: float) -> int: ...
+
+
 class Process:
     """`edgefl ...` in a process that can be started again with the same words. `program` is what Python runs."""
 
@@ -40,16 +54,19 @@ class Process:
         self.name, self.log, self.arguments, self._program = name, log, list(arguments), program
         self.lives = 0
         self.ended_at: float | None = None  # when its end was seen
-        self._running: subprocess.Popen[bytes] | None = None
+        self._running: Life | None = None
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Begin a life. Its output is added to the log."""
         self.lives += 1
         self.ended_at = None
+        self._running = self._launch(environment)
+
+    def _launch(self, environment: Mapping[str, str] | None) -> Life:
         command = [sys.executable, *self._program, *self.arguments]
         everything = {**os.environ, **ENVIRONMENT, **(environment or {})}
         with open(self.log, "ab") as log:
-            self._running = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=everything)
+            return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=everything)
 
     def ended(self) -> int | None:
         """Return the exit code of this life, or None while it lasts."""
@@ -103,6 +120,7 @@ class Cluster:
     serve, client   options beyond what every run needs, which may differ by client
     server_program, client_program  what Python runs in place of `-m edgefl`
     host     where the server listens
+    process  the class of the processes
     """
 
     def __init__(
@@ -115,15 +133,16 @@ class Cluster:
         server_program: Sequence[str] = EDGEFL,
         client_program: Sequence[str] = EDGEFL,
         host: str = "127.0.0.1",
+        process: type[Process] = Process,
     ) -> None:
         self.run, self.devices_at, self.logs = root / "run", root / "devices", root / "logs"
-        self._client_program, self._host = client_program, host
+        self._client_program, self._host, self._process = client_program, host, process
         self.logs.mkdir(parents=True)
         self._partitions, self._client = partitions, client
         if not self.run.exists():
             open_run(self.run, experiment.to_json())
         self._serve = ["serve", "--resume", str(self.run), *serve]
-        self.server = Process("server", self.logs / "server.log", [*self._serve, "--port", "0"], server_program)
+        self.server = process("server", self.logs / "server.log", [*self._serve, "--port", "0"], server_program)
         self.devices: dict[int, Process] = {}
         self.port = 0
 
@@ -166,7 +185,7 @@ class Cluster:
     def device(self, name: str, data: Path, *options: str) -> Process:
         """Return a device that has not been started, and that does not belong to the run yet."""
         words = ["client", "--server", f"{self._host}:{self.port}", "--data", str(data), *options]
-        return Process(name, self.logs / f"{name}.log", words, self._client_program)
+        return self._process(name, self.logs / f"{name}.log", words, self._client_program)
 
     def state_of(self, client: int) -> Path:
         """Return the directory of a device."""

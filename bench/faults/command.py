@@ -10,6 +10,7 @@ malicious plans and models that no device should follow, against one with limits
 network   eight devices behind a link with 200 ms of delay, 5 % loss and a cut of 20 s, plain and with TLS (needs root)
 flips     single bits flipped on the way, in plain runs, with keys, and with TLS
 poison    one of ten devices lies in every round, under every aggregation (simulated, and in part served)
+crash-points  losses of power at points of a recorded run: what is not synced is lost or torn, and all start again
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.crash_points.recording import WAYS as RECORDED
+from bench.crash_points.report import crash_points
 from bench.faults import reports
 from bench.faults.damage import FLIPS
 from bench.faults.flips import WAYS
@@ -37,6 +40,7 @@ WHAT: dict[str, Callable[[Path, argparse.Namespace], bool]] = {
     "network": reports.network,
     "flips": reports.flips,
     "poison": reports.poison,
+    "crash-points": crash_points,
 }
 
 
@@ -65,6 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     bits.add_argument("--seed", type=int, default=0, metavar="N", help="of the first run; the others follow")
     bits.add_argument("--way", action="append", choices=WAYS, help="default: all")
+    points = parser.add_argument_group("crash-points", "besides --seed, --jobs, --out and --json")
+    points.add_argument("--points", type=int, default=300, metavar="N", help="losses of power; default: 300")
+    points.add_argument("--record", action="append", choices=RECORDED, help="runs that are recorded; default: all")
+    points.add_argument("--omit", metavar="NAME", help="take the syncs of files of this name out of the record")
+    points.add_argument("--first", action="store_true", help="end at the first point that fails")
     sweep = parser.add_argument_group("sweep")
     sweep.add_argument("--side", action="append", choices=SIDES, help="default: both")
     sweep.add_argument("--kind", action="append", choices=KINDS, help="default: all")

@@ -13,6 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,10 +26,26 @@ DIGEST = "sha256"
 
 
 def private_directory(path: Path) -> None:
-    """Make `path`, which its owner alone may read, and missing folders above it. An existing `path` stays as it is."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir(mode=0o700, exist_ok=True)
+    """Make `path`, which its owner alone may read, and missing folders above it. An existing `path` stays as it is.
+
+    Each made folder is brought to the disk, because a loss of power that takes a folder's name takes all files in it.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700 if folder == path else 0o777, exist_ok=True)
+        with suppress(PermissionError):  # the parent may be a folder in which its user may write but not read
+            sync(folder.parent)
+    if not missing:
+        sync_name(path)
+
+
+def sync_name(path: Path) -> None:
+    """Bring the name of an existing file or folder to the disk, if its folder can be synced.
+
+    A process that was killed may have made the name without bringing it to the disk.
+    """
+    with suppress(OSError):  # the folder above may be unreadable, or on a read-only file system
+        sync(path.absolute().parent)
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:

@@ -53,6 +53,18 @@ def test_a_new_run_is_empty(tmp_path: Path) -> None:
     store.close()
 
 
+def test_commits_of_a_killed_server_are_on_the_disk_before_anything_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = Store(tmp_path)
+    killed.save([Enrolment(1, 1.0)])
+    killed._lock.close()
+    found: list[str] = []
+    monkeypatch.setattr("edgefl.server.store.sync", lambda path: found.append(path.name))
+    Store(tmp_path).close()
+    assert found == ["run.db", "run.db-wal", tmp_path.name]
+
+
 def test_what_devices_train_with_comes_back(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(

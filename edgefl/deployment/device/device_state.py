@@ -83,6 +83,7 @@ class DeviceState:
         private_directory(path)
         self.base = BaseStore((shared or path) / FOLDER)
         self._lock = lock(path / "lock") if held is None else None
+        sync(path)  # a process that was killed may have left names that are not on the disk yet
         self._identity, self._enrolment = path / IDENTITY, path / ENROLMENT
         self._model, self._part = path / MODEL, path / PART
         self._client_state, self._pending = path / CLIENT_STATE, path / PENDING

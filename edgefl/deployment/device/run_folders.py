@@ -26,7 +26,7 @@ from edgefl.deployment.device.device_state import ENROLMENT, FILES, IDENTITY, De
 from edgefl.deployment.device.digest_record import read_sealed, seal
 from edgefl.deployment.device.identity import read_identity
 from edgefl.errors import RunError
-from edgefl.system.durable_files import lock, private_directory, sync, temporary, write_atomically
+from edgefl.system.durable_files import lock, private_directory, temporary, write_atomically
 
 RUNS, OVER = "runs", "over.json"
 DOMAIN = b"edgefl run folder 1"
@@ -121,9 +121,8 @@ class StateDirectory:
             raise RunError(f"run {run} is over, and the files in {folder} were removed since; expected another run")
         if not folder.exists():
             self._make_room()
-            private_directory(self.path / RUNS)
-            private_directory(folder)
-            sync(folder.parent)
+        private_directory(self.path / RUNS)
+        private_directory(folder)
         return DeviceState(folder, run, name, self._lock, self.path)
 
     def over(self, folder: Path, run: str, reason: str) -> None:
