@@ -25,10 +25,16 @@ DIGEST = "sha256"
 
 
 def private_directory(path: Path) -> None:
-    """Make `path`, which its owner alone may read, and missing folders above it. An existing `path` stays as it is."""
-    if not path.exists():
+    """Make `path`, which its owner alone may read, and missing folders above it. An existing `path` stays as it is.
+
+    The names of new folders are durable when it returns, so that a loss of power does not take their content.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    if missing:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
+    for folder in missing:
+        sync(folder.parent)
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:

@@ -123,7 +123,8 @@ class StateDirectory:
             self._make_room()
             private_directory(self.path / RUNS)
             private_directory(folder)
-            sync(folder.parent)
+        sync(folder.parent)  # a process that was killed may have made the folders and not synced their names
+        sync(self.path)
         return DeviceState(folder, run, name, self._lock, self.path)
 
     def over(self, folder: Path, run: str, reason: str) -> None:

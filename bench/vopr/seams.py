@@ -1,0 +1,91 @@
+"""The calls by which a process reaches disk and randomness. In a simulation a process can be killed at each of them.
+
+While the seams are in place, an fsync is noted instead of made, and random bytes of the module secrets come from the
+seed. SQLite's own fsyncs are modelled: a commit is durable if its connection is synchronous.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from bench.vopr.process import Process
+from bench.vopr.schedule import Schedule
+
+FULL = 2  # SQLite's PRAGMA synchronous, from which on a commit is on the disk when it returns
+
+
+@contextmanager
+def placed(schedule: Schedule) -> Iterator[None]:
+    """Place the seams for the length of the with block."""
+    stream, connect = schedule.stream("secrets"), sqlite3.connect
+
+    def process() -> Process | None:
+        running = schedule.running
+        return running if isinstance(running, Process) and running.is_alive else None
+
+    def connected(database: Any, *args: Any, **options: Any) -> sqlite3.Connection:
+        return connect(database, *args, factory=_connection(process, Path(database)), **options)
+
+    with (
+        mock.patch.object(os, "fsync", _fsync(process)),
+        mock.patch.object(os, "replace", _around(process, os.replace)),
+        mock.patch.object(os, "unlink", _around(process, os.unlink)),
+        mock.patch.object(sqlite3, "connect", connected),
+        mock.patch.object(secrets, "token_bytes", stream.randbytes),
+        mock.patch.object(secrets, "token_hex", lambda size: stream.randbytes(size).hex()),
+    ):
+        yield
+
+
+def _around(process: Callable[[], Process | None], call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the call with a seam before it and one after it."""
+
+    def around(*args: Any, **options: Any) -> Any:
+        if (found := process()) is None:
+            return call(*args, **options)
+        what = f"{call.__name__} {Path(args[-1]).name}"
+        found.touch(f"before {what}")
+        result = call(*args, **options)
+        found.touch(f"after {what}")
+        return result
+
+    return around
+
+
+def _fsync(process: Callable[[], Process | None]) -> Callable[[int], None]:
+    def fsync(handle: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        if (found := process()) is not None:
+            found.touch(f"before fsync {path.name}")
+            found.disk.sync(path)
+            found.touch(f"after fsync {path.name}")
+
+    return fsync
+
+
+def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlite3.Connection]:
+    """Return the class of a connection to this database whose commits are seams."""
+
+    class Connection(sqlite3.Connection):
+        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+            found = process() if sql == "COMMIT" else None
+            if found is None:
+                return super().execute(sql, *args)
+            found.touch("before COMMIT")
+            result = super().execute(sql, *args)
+            (level,) = super().execute("PRAGMA synchronous").fetchone()
+            for path in (file, file.with_name(f"{file.name}-wal")):
+                if level >= FULL and path.exists():
+                    found.disk.sync(path)
+                    found.disk.sync_name(path)
+            found.touch("after COMMIT")
+            return result
+
+    return Connection
