@@ -1,9 +1,9 @@
 """The disk of one machine: a folder, and what of it a loss of power would leave.
 
 The files are real. The disk remembers which bytes of a file an fsync has made durable, and which names of a directory.
-A killed process leaves everything that it wrote. A loss of power may leave any mixture that POSIX allows: each name as
-it was at the last fsync of its directory or as it was last, and each file as it was at its last fsync, as it was last,
-or only the beginning of it.
+A killed process leaves everything that it wrote. A loss of power may leave any mixture of old and new: each name as it
+was at the last fsync of its directory or as it was last, and each file as it was at its last fsync, as it was last, or
+in part. A rename counts whole or not at all, as on file systems with a journal, and renames may count in any order.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ class Disk:
 
     def __init__(self, root: Path, stream: random.Random) -> None:
         self._root, self._stream, self._life = root, stream, 0
-        self.home = root / "0"
+        self.home, self._freed = root / "0", root / "freed"
         self.home.mkdir(parents=True)
         self._all_is_durable()
 
     def _all_is_durable(self) -> None:
+        shutil.rmtree(self._freed, ignore_errors=True)
+        self._freed.mkdir()
         self._bytes: dict[int, bytes] = {}
         self._names: dict[int, dict[str, int]] = {}
+        self._renames: dict[int, list[tuple[str, str, int]]] = {}  # by directory, since its last fsync
         for folder, _, files in os.walk(self.home):
             self._names[os.stat(folder).st_ino] = _entries(Path(folder))
             for name in files:
@@ -39,12 +42,23 @@ class Disk:
         number = path.stat().st_ino
         if path.is_dir():
             self._names[number] = _entries(path)
+            self._renames.pop(number, None)
         else:
             self._bytes[number] = path.read_bytes()
 
     def sync_name(self, path: Path) -> None:
         """Make the name of one file durable, which SQLite does for its own files."""
         self._names.setdefault(path.parent.stat().st_ino, {})[path.name] = path.stat().st_ino
+
+    def keep(self, path: Path) -> None:
+        """Note that a name is about to go. Its file keeps its number, which no other file gets then."""
+        if path.is_file() and not (kept := self._freed / str(path.stat().st_ino)).exists():
+            os.link(path, kept)
+
+    def renamed(self, old: Path, new: Path) -> None:
+        """Note a rename within a directory, which has just been made."""
+        renames = self._renames.setdefault(new.parent.stat().st_ino, [])
+        renames.append((old.name, new.name, new.stat().st_ino))
 
     def turn_over(self, loses_power: bool) -> None:
         """Go on with what is left after a crash, in a new folder. The old folder stays until `drop_old`."""
@@ -53,28 +67,52 @@ class Disk:
         if loses_power:
             self._now = {number: path for path in old.rglob("*") for number in [path.stat().st_ino]}
             self._leave(old.stat().st_ino, old, self.home)
+            self._all_is_durable()
         else:
             shutil.copytree(old, self.home, ignore=shutil.ignore_patterns(f"*{UNSEEN}"))
-        self._all_is_durable()
+            self._carry_over(old)
+
+    def _carry_over(self, old: Path) -> None:
+        """Know of the copied files what is known of the files of the life before."""
+        copies = {old.stat().st_ino: self.home.stat().st_ino}
+        for path in self.home.rglob("*"):
+            copies[(old / path.relative_to(self.home)).stat().st_ino] = path.stat().st_ino
+
+        def of(number: int) -> int:
+            return copies.get(number, number)
+
+        self._bytes = {of(number): content for number, content in self._bytes.items()}
+        self._names = {
+            of(folder): {name: of(number) for name, number in names.items()} for folder, names in self._names.items()
+        }
+        self._renames = {
+            of(folder): [(source, target, of(number)) for source, target, number in renames]
+            for folder, renames in self._renames.items()
+        }
 
     def drop_old(self) -> None:
         """Remove the folders of earlier lives."""
         for folder in self._root.iterdir():
-            if folder != self.home:
+            if folder not in (self.home, self._freed):
                 shutil.rmtree(folder)
 
     def _leave(self, number: int, old: Path | None, new: Path) -> None:
         """Write what is left of a directory."""
         new.mkdir()
         before, after = self._names.get(number, {}), {} if old is None else _entries(old)
-        for name in sorted(before.keys() | after.keys()):
-            versions = [each for each in (before.get(name), after.get(name)) if each is not None]
-            is_settled = before.get(name) == after.get(name)
-            if not is_settled and len(versions) == 1:
-                versions = [*versions, 0]
-            chosen = versions[0] if is_settled else self._stream.choice(versions)
-            if chosen and not name.endswith(UNSEEN):
-                self._leave_entry(chosen, new / name)
+        renames = self._renames.get(number, [])
+        left = dict(before)
+        for name in sorted((before.keys() | after.keys()) - {name for each in renames for name in each[:2]}):
+            chosen = self._stream.choice((before.get(name), after.get(name)))
+            left.pop(name, None)
+            left |= {name: chosen} if chosen else {}
+        for source, target, renamed in renames:
+            if self._stream.random() < 0.5:
+                left.pop(source, None)
+                left[target] = renamed
+        for name in sorted(left):
+            if not name.endswith(UNSEEN):
+                self._leave_entry(left[name], new / name)
 
     def _leave_entry(self, number: int, new: Path) -> None:
         now = self._now.get(number)
@@ -84,7 +122,9 @@ class Disk:
         durable = self._bytes.get(number, b"")
         last = durable if now is None else now.read_bytes()
         if last != durable:
-            last = self._stream.choice([durable, last, last[: self._stream.randrange(len(last) + 1)]])
+            cut = self._stream.randrange(len(last) + 1)
+            rest = durable[cut:] if len(durable) == len(last) else b""  # an overwrite does not make a file shorter
+            last = self._stream.choice([durable, last, last[:cut] + rest])
         new.write_bytes(last)
 
 

@@ -52,7 +52,10 @@ def _around(process: Callable[[], Process | None], call: Callable[..., Any]) -> 
             return call(*args, **options)
         what = f"{call.__name__} {Path(args[-1]).name}"
         found.touch(f"before {what}")
+        found.disk.keep(Path(args[-1]))
         result = call(*args, **options)
+        if len(args) > 1:
+            found.disk.renamed(Path(args[0]), Path(args[1]))
         found.touch(f"after {what}")
         return result
 

@@ -18,7 +18,7 @@ from edgefl.server.events import Enrolment, ReplyJudged, RoundOpened
 from edgefl.server.store import Store
 from tests.server.played import trained
 
-POWER_CUTS = 40
+POWER_CUTS = 80
 
 
 def told(outcome: Outcome) -> tuple[str | None, str, int]:
@@ -45,7 +45,7 @@ def test_events_come_in_the_order_of_their_times_and_then_of_their_making() -> N
 
 
 def left(folder: Path, number: int, is_synced: bool, names_are_synced: bool) -> bytes | None:
-    """Return what a loss of power leaves of a file that replaces an older one with the content b"old"."""
+    """Return what a kill, and then a loss of power, leave of a file that replaces one with the content b"old"."""
     disk = Disk(folder / str(number), random.Random(number))
     for name, content in (("file", b"old"), (".file.tmp", b"new")):
         (disk.home / name).write_bytes(content)
@@ -54,9 +54,12 @@ def left(folder: Path, number: int, is_synced: bool, names_are_synced: bool) -> 
             disk.sync(disk.home)
     if is_synced:
         disk.sync(disk.home / ".file.tmp")
+    disk.keep(disk.home / "file")
     os.replace(disk.home / ".file.tmp", disk.home / "file")
+    disk.renamed(disk.home / ".file.tmp", disk.home / "file")
     if names_are_synced:
         disk.sync(disk.home)
+    disk.turn_over(loses_power=False)
     disk.turn_over(loses_power=True)
     file = disk.home / "file"
     return file.read_bytes() if file.exists() else None
