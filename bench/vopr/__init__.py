@@ -9,9 +9,11 @@ disk         files that a loss of power forgets unless they were synced
 seams        the calls by which a process reaches the disk, where it can be killed
 server       the server as a process
 device       a device as a process
+liar         a device that sends wrong values
 ledger       the promises that must hold after every event
 federation   the small federation that all processes belong to
 faults       which faults come, and when
 world        the parts put together, from the first event to the verdict
+mutants      mistakes, and the seeds that find them
 command      the command line
 """

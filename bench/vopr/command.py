@@ -10,6 +10,7 @@ import argparse
 import subprocess
 from pathlib import Path
 
+from bench.vopr import mutants
 from bench.vopr.world import Outcome, simulate
 from edgefl.methods import METHODS
 
@@ -19,6 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 def main(arguments: list[str]) -> int:
     """Return 1 if a promise was broken, or else 0."""
     options = _options(arguments)
+    if options.mutants:
+        for line in mutants.tried(options.seeds):
+            print(line, flush=True)
+        return 0
     for seed in range(options.seed, options.seed + options.seeds):
         outcome = simulate(seed, options.hours, options.devices, options.method)
         print(_line(outcome), flush=True)
@@ -37,6 +42,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--hours", type=float, default=1.0, metavar="H", help="virtual hours of faults; default: 1")
     parser.add_argument("--devices", type=int, default=8, metavar="D", help="number of devices; default: 8")
     parser.add_argument("--method", default="fedspu", choices=sorted(METHODS), help="method; default: fedspu")
+    parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
     options = parser.parse_args(arguments)
     if options.seed < 0 or options.seeds < 1 or options.devices < 1 or not 0 < options.hours <= 1000:
         parser.error(

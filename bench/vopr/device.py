@@ -10,6 +10,7 @@ from bench.vopr.disk import Disk
 from bench.vopr.federation import Members
 from bench.vopr.fiber import Fiber
 from bench.vopr.ledger import Ledger
+from bench.vopr.liar import lying
 from bench.vopr.network import Network
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
@@ -42,6 +43,7 @@ class DeviceProcess(Process):
 
     key   its key, or None in a run without keys
     over  called when it ends by itself: with the client and the error, or None after the end of the run
+    lies  whether it sometimes sends values that are not finite
     """
 
     def __init__(
@@ -55,11 +57,13 @@ class DeviceProcess(Process):
         network: Network,
         ledger: Ledger,
         over: Callable[[int, Exception | None], None],
+        lies: bool = False,
     ) -> None:
         super().__init__(f"device {client}", schedule, disk, on_death)
         self.client, self._members, self._key = client, members, key
         self._network, self._ledger, self._over = network, ledger, over
         self._stream = schedule.stream(f"{self.name} {disk.home.name}")
+        self._make = lying(self._stream) if lies else None
         self._directory: StateDirectory | None = None
         self.fiber = Fiber(self, self._live, self._fail)
         self.fiber.begin()
@@ -74,7 +78,7 @@ class DeviceProcess(Process):
         run = self._talk(RunInquiry(profile.client, profile.key), world)
         state = directory.open(run, profile.key)
         self._ledger.began(self.client, state)
-        reason = self._talk(Device(state, profile, self._members.data(self.client), world), world)
+        reason = self._talk(Device(state, profile, self._members.data(self.client), world, self._make), world)
         directory.over(state.path, run, reason)
         self._end(None)
 

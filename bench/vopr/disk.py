@@ -28,7 +28,7 @@ class Disk:
     def _all_is_durable(self) -> None:
         shutil.rmtree(self._freed, ignore_errors=True)
         self._freed.mkdir()
-        self._bytes: dict[int, bytes] = {}
+        self._bytes: dict[int, bytes | None] = {}  # None: as the file is
         self._names: dict[int, dict[str, int]] = {}
         self._renames: dict[int, list[tuple[str, str, int]]] = {}  # by directory, since its last fsync
         for folder, _, files in os.walk(self.home):
@@ -46,8 +46,9 @@ class Disk:
         else:
             self._bytes[number] = path.read_bytes()
 
-    def sync_name(self, path: Path) -> None:
-        """Make the name of one file durable, which SQLite does for its own files."""
+    def sync_own(self, path: Path) -> None:
+        """Make a file of SQLite durable with its name. SQLite writes it within a commit, and then syncs it."""
+        self._bytes[path.stat().st_ino] = None
         self._names.setdefault(path.parent.stat().st_ino, {})[path.name] = path.stat().st_ino
 
     def keep(self, path: Path) -> None:
@@ -120,8 +121,8 @@ class Disk:
             self._leave(number, now, new)
             return
         durable = self._bytes.get(number, b"")
-        last = durable if now is None else now.read_bytes()
-        if last != durable:
+        last = durable or b"" if now is None else now.read_bytes()
+        if durable is not None and last != durable:
             cut = self._stream.randrange(len(last) + 1)
             rest = durable[cut:] if len(durable) == len(last) else b""  # an overwrite does not make a file shorter
             last = self._stream.choice([durable, last, last[:cut] + rest])

@@ -86,8 +86,7 @@ def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlit
             (level,) = super().execute("PRAGMA synchronous").fetchone()
             for path in (file, file.with_name(f"{file.name}-wal")):
                 if level >= FULL and path.exists():
-                    found.disk.sync(path)
-                    found.disk.sync_name(path)
+                    found.disk.sync_own(path)
             found.touch("after COMMIT")
             return result
 

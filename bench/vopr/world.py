@@ -65,6 +65,8 @@ class World:
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
         rules = _rules(stream, rounds, self.members.assembled.experiment.eval_interval, devices, per_round)
         self._service = Service(self.members, rules, keys, self.ledger, self.network, self._server_over)
+        liars = schedule.stream("liars")
+        self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
         self.failure: str | None = None
         self.rounds = 0
         self.crashes, self.heard, self._is_calm = 0, set[int](), False
@@ -128,6 +130,7 @@ class World:
             self.network,
             self.ledger,
             self._device_over,
+            client in self._liars,
         )
 
     def _died(self, process: Process, loses_power: bool) -> None:

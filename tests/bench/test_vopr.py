@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.mutants import tree
 from bench.vopr import command
 from bench.vopr.disk import Disk
 from bench.vopr.ledger import BrokenPromiseError, Ledger
+from bench.vopr.mutants import MUTANTS
 from bench.vopr.schedule import Schedule
 from bench.vopr.world import Outcome, simulate
 from edgefl.protocol.wire.messages import Verdict
@@ -32,6 +34,11 @@ def test_a_seed_repeats_itself_and_keeps_every_promise(method: str, seed: int) -
     assert first.failure is None
     assert first.rounds == 6  # one a minute
     assert first.crashes > 0
+
+
+def test_every_mutant_has_its_place_in_todays_sources() -> None:
+    for mutant in MUTANTS:
+        compile(mutant.applied((tree.ROOT / mutant.file).read_text()), mutant.file, "exec")
 
 
 def test_events_come_in_the_order_of_their_times_and_then_of_their_making() -> None:
