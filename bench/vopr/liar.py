@@ -1,4 +1,4 @@
-"""A device that sometimes sends values that are not finite. The server refuses them, and the device undoes the round."""
+"""A device that sometimes sends values that are not finite. The server refuses them, and the device goes back."""
 
 from __future__ import annotations
 

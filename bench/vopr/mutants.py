@@ -160,4 +160,4 @@ def _found(tree: Path, mutant: Mutant, seeds: int) -> str:
     broken = [line for line in done.stdout.splitlines() if "BROKEN" in line]
     if done.returncode and not broken:
         raise RuntimeError(f"{mutant.name} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return f"found by {broken[0].partition(';')[0]}" if broken else "MISSED"
+    return f"found by {broken[0].partition(':')[0]}" if broken else "MISSED"
