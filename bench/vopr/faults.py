@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.vopr.schedule import Schedule
@@ -17,8 +18,10 @@ RATES = {  # times in an hour for the whole federation, where the seed does not 
     "cut": 20.0,
     "reset": 40.0,
 }
+FULL = {"full server": 4.0, "full device": 20.0}  # as RATES, in one seed of three
 FACTORS = (0.0, 0.3, 1.0, 4.0)
 SEAMS = 12  # a process that is killed dies at one of its next seams, at most the last of so many
+FULL_S = 60.0  # most seconds for which a disk is full
 LONGEST_S = 600.0  # longest time for which anything is away
 
 
@@ -36,10 +39,10 @@ class Fault:
         return f"{self.kind}{where} ({self.seconds:.3f} s, seam {self.seams})"
 
 
-def drawn(stream: random.Random, hours: float, clients: int) -> list[tuple[float, Fault]]:
+def drawn(stream: random.Random, rates: Mapping[str, float], hours: float, clients: int) -> list[tuple[float, Fault]]:
     """Return the faults of so many hours with their times in seconds, in order."""
     found: list[tuple[float, Fault]] = []
-    for kind, rate in RATES.items():
+    for kind, rate in rates.items():
         often = rate * stream.choice(FACTORS)
         time = 0.0
         while often and (time := time + stream.expovariate(often / 3600.0)) < hours * 3600.0:
@@ -55,4 +58,7 @@ def away_s(stream: random.Random) -> float:
 
 def planned(schedule: Schedule, hours: float, clients: int) -> list[tuple[float, Fault]]:
     """Return the faults that the seed of the schedule gives."""
-    return drawn(schedule.stream("faults"), hours, clients)
+    full = schedule.stream("full disks")
+    rates = FULL if full.random() < 1 / 3 else {}
+    found = [*drawn(schedule.stream("faults"), RATES, hours, clients), *drawn(full, rates, hours, clients)]
+    return sorted(found, key=lambda each: each[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ def lying(stream: random.Random) -> MakeLearner:
     class Liar(GraphLearner):
         def take(self, *args: Any, **options: Any) -> Update:
             update = super().take(*args, **options)
-            if stream.random() < SHARE:
-                for block in update.values():
-                    np.asarray(block.values)[...] = np.nan
-            return update
+            if stream.random() >= SHARE:
+                return update
+            wrong = {
+                name: replace(block, values=np.full_like(block.values, np.nan)) for name, block in update.blocks.items()
+            }
+            return Update(wrong)
 
     return Liar

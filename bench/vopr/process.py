@@ -18,12 +18,13 @@ class Process:
     name          name in the trace
     is_alive      whether it has neither ended nor been killed
     halted_until  time until which it does nothing, as a process that is stopped or a machine that sleeps
+    full_until    time until which its disk is full
     on_death      called with the process and whether the power was lost, when it is killed
     """
 
     def __init__(self, name: str, schedule: Schedule, disk: Disk, on_death: Callable[[Process, bool], None]) -> None:
         self.name, self.schedule, self.disk = name, schedule, disk
-        self.is_alive, self.halted_until = True, 0.0
+        self.is_alive, self.halted_until, self.full_until = True, 0.0, 0.0
         self._on_death, self._seams_left, self._loses_power = on_death, 0, False
 
     def arm(self, seams: int, loses_power: bool) -> None:
@@ -43,6 +44,11 @@ class Process:
             self.schedule.note(f"{self.name} is killed at {seam}")
             self.kill(self._loses_power)
             raise KilledError(seam)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk has no room now."""
+        return self.is_alive and self.schedule.now < self.full_until
 
     def kill(self, loses_power: bool) -> None:
         """End the process. What its disk holds then is what its next life finds."""

@@ -6,6 +6,7 @@ seed. SQLite's own fsyncs are modelled: a commit is durable if its connection is
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import sqlite3
@@ -52,6 +53,8 @@ def _around(process: Callable[[], Process | None], call: Callable[..., Any]) -> 
             return call(*args, **options)
         what = f"{call.__name__} {Path(args[-1]).name}"
         found.touch(f"before {what}")
+        if len(args) > 1:
+            _need_room(found)
         found.disk.keep(Path(args[-1]))
         result = call(*args, **options)
         if len(args) > 1:
@@ -67,10 +70,17 @@ def _fsync(process: Callable[[], Process | None]) -> Callable[[int], None]:
         path = Path(os.readlink(f"/proc/self/fd/{handle}"))
         if (found := process()) is not None:
             found.touch(f"before fsync {path.name}")
+            _need_room(found)
             found.disk.sync(path)
             found.touch(f"after fsync {path.name}")
 
     return fsync
+
+
+def _need_room(process: Process) -> None:
+    """Raise the error of a full disk while the disk is full."""
+    if process.is_full:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlite3.Connection]:
@@ -82,6 +92,8 @@ def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlit
             if found is None:
                 return super().execute(sql, *args)
             found.touch("before COMMIT")
+            if found.is_full:
+                raise sqlite3.OperationalError("database or disk is full")
             result = super().execute(sql, *args)
             (level,) = super().execute("PRAGMA synchronous").fetchone()
             for path in (file, file.with_name(f"{file.name}-wal")):

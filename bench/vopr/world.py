@@ -61,7 +61,7 @@ class World:
         rounds = max(2, round(hours * 3600 / ROUND_S))
         self.members = federation.made(seed, method, devices, per_round, rounds)
         self.network, self.ledger = Network(schedule), Ledger()
-        self.network.flips = stream.choice((0.0, 0.0, 1e-3))
+        self.network.flips = stream.choice((0.0, 0.0, 1e-2))
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
         rules = _rules(stream, rounds, self.members.assembled.experiment.eval_interval, devices, per_round)
         self._service = Service(self.members, rules, keys, self.ledger, self.network, self._server_over)
@@ -171,6 +171,8 @@ class World:
             return
         elif what == "halt":
             process.halted_until = self.schedule.now + fault.seconds
+        elif what == "full":
+            process.full_until = self.schedule.now + min(fault.seconds, faults.FULL_S)
         elif fault.seams:
             process.arm(fault.seams, loses_power=what == "power")
         else:
@@ -182,6 +184,7 @@ class World:
         for process in (self.server, *self.devices.values()):
             if process is not None:
                 process.disarm()
+                process.full_until = 0.0
 
     def _stop(self) -> None:
         for process in (self.server, *self.devices.values()):
