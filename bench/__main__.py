@@ -13,7 +13,8 @@ bench latex` compiles the tables of a run with LaTeX. `python -m bench page` pri
 bench cuda-kernels` times their kernels. `python -m bench pictures` draws pictures of runs. `python -m bench
 trained-part` trains parts of MobileNetV2. `python -m bench collection` converts models that people bring, and checks
 them. `python -m bench language` trains a transformer of characters. `python -m bench segmentation` trains a U-Net on
-pictures. `python -m bench fine-tuning` trains parts of a pretrained network in a federation.
+pictures. `python -m bench fine-tuning` trains parts of a pretrained network in a federation. `python -m bench vopr`
+simulates a server and its devices under faults.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         "pictures": lambda rest: importlib.import_module("bench.pictures").main(rest),  # it needs matplotlib
         "ray": ray_rounds.main,
         "sparse": sparse.main,
+        "vopr": lambda rest: importlib.import_module("bench.vopr.command").main(rest),  # no other bench needs it
     }
     if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them
         return importlib.import_module("bench.int8").main(arguments[1:])

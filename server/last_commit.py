@@ -34,9 +34,13 @@ class LastCommit:
     """The file, open for the process that commits."""
 
     def __init__(self, folder: Path, commit: Commit) -> None:
-        """Open the file, and make it if it is missing, for a database whose last commit is this one. Raises OSError."""
+        """Open the file for a database whose last commit is this one. Raises OSError.
+
+        The file is made if it is missing. It is made again if a crash has left only one whole line, because the next
+        commit may replace that line.
+        """
         file = folder / LAST_COMMIT
-        if not file.exists():
+        if not file.exists() or len(_commits(file.read_bytes())) < 2:
             write_atomically(file, 2 * _line(commit))
         self._file = open(file, "r+b", buffering=0)  # noqa: SIM115 (closed by close)
 
@@ -57,10 +61,15 @@ def read_last_commit(folder: Path) -> Commit | None:
         content = file.read_bytes()
     except FileNotFoundError:
         return None
-    found = [commit for commit in map(_commit, content.splitlines(keepends=True)) if commit is not None]
+    found = _commits(content)
     if not found:
         raise RunError(f"{file} is damaged; expected number and digest of the last commit of run.db")
     return max(found)
+
+
+def _commits(content: bytes) -> list[Commit]:
+    """Return the commits in the whole lines of the file."""
+    return [commit for commit in map(_commit, content.splitlines(keepends=True)) if commit is not None]
 
 
 def _line(commit: Commit) -> bytes:

@@ -291,3 +291,13 @@ def test_a_last_commit_that_was_half_written_leaves_the_one_before(tmp_path: Pat
     assert opened(path).round == 1
     file.write_bytes(b"".join(line[:40] + bytes(len(line) - 40) for line in lines))
     assert str(file) in refusal(path)
+
+
+def test_a_half_written_last_commit_is_mended_before_the_next_commit(tmp_path: Path) -> None:
+    """The next commit replaces the line that was whole, and a second crash may cut that line short, too."""
+    path = ended(tmp_path / "run")
+    file = path / "last_commit"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(line.replace(b" ", b"0") if line == min(lines) else line for line in lines))
+    Store(path).close()
+    assert file.read_bytes() == 2 * max(lines)

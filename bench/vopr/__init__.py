@@ -1,0 +1,19 @@
+"""A federation in a seed: the real server and real devices under a virtual clock, a simulated network and crashes.
+
+schedule     the events in the order of the virtual clock
+process      a process that can be killed, halted and started again
+fiber        blocking code as a process of the schedule
+server_loop  asyncio's event loop over the schedule
+network      TCP connections that delay, split, break and fall silent
+disk         files that a loss of power forgets unless they were synced
+seams        the calls by which a process reaches the disk, where it can be killed
+server       the server as a process
+device       a device as a process
+liar         a device that sends wrong values
+ledger       the promises that must hold after every event
+federation   the small federation that all processes belong to
+faults       which faults come, and when
+world        the parts put together, from the first event to the verdict
+mutants      mistakes, and the seeds that find them
+command      the command line
+"""

@@ -1,0 +1,65 @@
+"""`python -m bench vopr`: simulates a federation under faults, one seed after another, and prints a line for each seed.
+
+The same seed gives the same simulation and the same digest. If a promise is broken, the command prints what happened
+last, with the seed, and the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from pathlib import Path
+
+from bench.vopr import mutants
+from bench.vopr.world import Outcome, simulate
+from edgefl.methods import METHODS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(arguments: list[str]) -> int:
+    """Return 1 if a promise was broken, or else 0."""
+    options = _options(arguments)
+    if options.mutants:
+        for line in mutants.tried(options.seeds):
+            print(line, flush=True)
+        return 0
+    for seed in range(options.seed, options.seed + options.seeds):
+        outcome = simulate(seed, options.hours, options.devices, options.method)
+        print(_line(outcome), flush=True)
+        if outcome.failure is not None:
+            print(*outcome.trace, sep="\n")
+            again = f"python -m bench vopr --seed {seed} --hours {options.hours:g} --devices {options.devices}"
+            print(f"commit {_commit()}; repeat it with: {again} --method {options.method}")
+            return 1
+    return 0
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench vopr", description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed; default: 0")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="number of seeds; default: 1")
+    parser.add_argument("--hours", type=float, default=1.0, metavar="H", help="virtual hours of faults; default: 1")
+    parser.add_argument("--devices", type=int, default=8, metavar="D", help="number of devices; default: 8")
+    parser.add_argument("--method", default="fedspu", choices=sorted(METHODS), help="method; default: fedspu")
+    parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
+    options = parser.parse_args(arguments)
+    if options.seed < 0 or options.seeds < 1 or options.devices < 1 or not 0 < options.hours <= 1000:
+        parser.error(
+            f"--seed {options.seed} --seeds {options.seeds} --devices {options.devices} --hours {options.hours:g};"
+            " expected a seed from 0, at least one seed and one device, and at most 1000 hours"
+        )
+    return options
+
+
+def _line(outcome: Outcome) -> str:
+    what = "held" if outcome.failure is None else f"BROKEN: {outcome.failure}"
+    return (
+        f"seed {outcome.seed}: {what}; {outcome.hours:.2f} h, {outcome.rounds} rounds, {outcome.verdicts} verdicts,"
+        f" {outcome.crashes} crashes, {outcome.events} events, {outcome.cpu_s:.2f} s of CPU, digest {outcome.digest}"
+    )
+
+
+def _commit() -> str:
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"

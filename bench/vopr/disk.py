@@ -1,0 +1,134 @@
+"""The disk of one machine: a folder, and what of it a loss of power would leave.
+
+The files are real. The disk remembers which bytes of a file an fsync has made durable, and which names of a directory.
+A killed process leaves everything that it wrote. A loss of power may leave any mixture of old and new: each name as it
+was at the last fsync of its directory or as it was last, and each file as it was at its last fsync, as it was last, or
+in part. A rename counts whole or not at all, as on file systems with a journal, and renames may count in any order.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+UNSEEN = "-shm"  # end of the name of SQLite's shared memory, which is no part of what a process leaves
+
+
+class Disk:
+    """A disk whose content is in the folder `home`. After each crash `home` is another folder."""
+
+    def __init__(self, root: Path, stream: random.Random) -> None:
+        self._root, self._stream, self._life = root, stream, 0
+        self.home, self._freed = root / "0", root / "freed"
+        self.home.mkdir(parents=True)
+        self._all_is_durable()
+
+    def _all_is_durable(self) -> None:
+        shutil.rmtree(self._freed, ignore_errors=True)
+        self._freed.mkdir()
+        self._bytes: dict[int, bytes | None] = {}  # None: as the file is
+        self._names: dict[int, dict[str, int]] = {}
+        self._renames: dict[int, list[tuple[str, str, int]]] = {}  # by directory, since its last fsync
+        for folder, _, files in os.walk(self.home):
+            self._names[os.stat(folder).st_ino] = _entries(Path(folder))
+            for name in files:
+                file = Path(folder) / name
+                self._bytes[file.stat().st_ino] = file.read_bytes()
+
+    def sync(self, path: Path) -> None:
+        """Make the bytes of a file durable, or the names of a directory."""
+        number = path.stat().st_ino
+        if path.is_dir():
+            self._names[number] = _entries(path)
+            self._renames.pop(number, None)
+        else:
+            self._bytes[number] = path.read_bytes()
+
+    def sync_own(self, path: Path) -> None:
+        """Make a file of SQLite durable with its name. SQLite writes it within a commit, and then syncs it."""
+        self._bytes[path.stat().st_ino] = None
+        self._names.setdefault(path.parent.stat().st_ino, {})[path.name] = path.stat().st_ino
+
+    def keep(self, path: Path) -> None:
+        """Note that a name is about to go. Its file keeps its number, which no other file gets then."""
+        if path.is_file() and not (kept := self._freed / str(path.stat().st_ino)).exists():
+            os.link(path, kept)
+
+    def renamed(self, old: Path, new: Path) -> None:
+        """Note a rename within a directory, which has just been made."""
+        renames = self._renames.setdefault(new.parent.stat().st_ino, [])
+        renames.append((old.name, new.name, new.stat().st_ino))
+
+    def turn_over(self, loses_power: bool) -> None:
+        """Go on with what is left after a crash, in a new folder. The old folder stays until `drop_old`."""
+        old, self._life = self.home, self._life + 1
+        self.home = self._root / str(self._life)
+        if loses_power:
+            self._now = {number: path for path in old.rglob("*") for number in [path.stat().st_ino]}
+            self._leave(old.stat().st_ino, old, self.home)
+            self._all_is_durable()
+        else:
+            shutil.copytree(old, self.home, ignore=shutil.ignore_patterns(f"*{UNSEEN}"))
+            self._carry_over(old)
+
+    def _carry_over(self, old: Path) -> None:
+        """Know of the copied files what is known of the files of the life before."""
+        copies = {old.stat().st_ino: self.home.stat().st_ino}
+        for path in self.home.rglob("*"):
+            copies[(old / path.relative_to(self.home)).stat().st_ino] = path.stat().st_ino
+
+        def of(number: int) -> int:
+            return copies.get(number, number)
+
+        self._bytes = {of(number): content for number, content in self._bytes.items()}
+        self._names = {
+            of(folder): {name: of(number) for name, number in names.items()} for folder, names in self._names.items()
+        }
+        self._renames = {
+            of(folder): [(source, target, of(number)) for source, target, number in renames]
+            for folder, renames in self._renames.items()
+        }
+
+    def drop_old(self) -> None:
+        """Remove the folders of earlier lives."""
+        for folder in self._root.iterdir():
+            if folder not in (self.home, self._freed):
+                shutil.rmtree(folder)
+
+    def _leave(self, number: int, old: Path | None, new: Path) -> None:
+        """Write what is left of a directory."""
+        new.mkdir()
+        before, after = self._names.get(number, {}), {} if old is None else _entries(old)
+        renames = self._renames.get(number, [])
+        left = dict(before)
+        for name in sorted((before.keys() | after.keys()) - {name for each in renames for name in each[:2]}):
+            chosen = self._stream.choice((before.get(name), after.get(name)))
+            left.pop(name, None)
+            left |= {name: chosen} if chosen else {}
+        for source, target, renamed in renames:
+            if self._stream.random() < 0.5:
+                left.pop(source, None)
+                left[target] = renamed
+        for name in sorted(left):
+            if not name.endswith(UNSEEN):
+                self._leave_entry(left[name], new / name)
+
+    def _leave_entry(self, number: int, new: Path) -> None:
+        now = self._now.get(number)
+        if number in self._names or (now is not None and now.is_dir()):
+            self._leave(number, now, new)
+            return
+        durable = self._bytes.get(number, b"")
+        last = durable or b"" if now is None else now.read_bytes()
+        if durable is not None and last != durable:
+            cut = self._stream.randrange(len(last) + 1)
+            rest = durable[cut:] if len(durable) == len(last) else b""  # an overwrite does not make a file shorter
+            last = self._stream.choice([durable, last, last[:cut] + rest])
+        new.write_bytes(last)
+
+
+def _entries(folder: Path) -> dict[str, int]:
+    """Return the entries of a directory, by name."""
+    return {entry.name: entry.inode() for entry in os.scandir(folder)}

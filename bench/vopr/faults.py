@@ -1,0 +1,64 @@
+"""The faults of a simulation: how often each kind comes in an hour, and what it does. The seed chooses the rates."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bench.vopr.schedule import Schedule
+
+RATES = {  # times in an hour for the whole federation, where the seed does not leave a kind out or make it frequent
+    "kill server": 4.0,
+    "power server": 2.0,
+    "halt server": 2.0,
+    "kill device": 20.0,
+    "power device": 10.0,
+    "halt device": 10.0,
+    "cut": 20.0,
+    "reset": 40.0,
+}
+FULL = {"full server": 4.0, "full device": 20.0}  # as RATES, in one seed of three
+FACTORS = (0.0, 0.3, 1.0, 4.0)
+SEAMS = 12  # a process that is killed dies at one of its next seams, at most the last of so many
+FULL_S = 60.0  # most seconds for which a disk is full
+LONGEST_S = 600.0  # longest time for which anything is away
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: its kind, the device if it has one, and seconds that belong to it."""
+
+    kind: str
+    client: int
+    seconds: float
+    seams: int
+
+    def __str__(self) -> str:
+        where = "" if "server" in self.kind else f" {self.client}"
+        return f"{self.kind}{where} ({self.seconds:.3f} s, seam {self.seams})"
+
+
+def drawn(stream: random.Random, rates: Mapping[str, float], hours: float, clients: int) -> list[tuple[float, Fault]]:
+    """Return the faults of so many hours with their times in seconds, in order."""
+    found: list[tuple[float, Fault]] = []
+    for kind, rate in rates.items():
+        often = rate * stream.choice(FACTORS)
+        time = 0.0
+        while often and (time := time + stream.expovariate(often / 3600.0)) < hours * 3600.0:
+            seams = stream.choice((0, stream.randrange(1, SEAMS + 1)))
+            found.append((time, Fault(kind, stream.randrange(clients), away_s(stream), seams)))
+    return sorted(found, key=lambda each: each[0])
+
+
+def away_s(stream: random.Random) -> float:
+    """Return a time of at most LONGEST_S seconds, of any order of magnitude from a tenth of a second on."""
+    return LONGEST_S * 10 ** -(3.8 * stream.random())
+
+
+def planned(schedule: Schedule, hours: float, clients: int) -> list[tuple[float, Fault]]:
+    """Return the faults that the seed of the schedule gives."""
+    full = schedule.stream("full disks")
+    rates = FULL if full.random() < 1 / 3 else {}
+    found = [*drawn(schedule.stream("faults"), RATES, hours, clients), *drawn(full, rates, hours, clients)]
+    return sorted(found, key=lambda each: each[0])

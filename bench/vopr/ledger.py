@@ -1,0 +1,102 @@
+"""The promises of a federation, and what was said that they rest on. A broken promise is a BrokenPromiseError.
+
+Of every verdict that the server sends, the ledger keeps the words. They have to be in the server's database when they
+are sent and after every crash, and the device has to keep what they acknowledge.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from bench.vopr.federation import Members
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.methods.rounds.participation import TRAINED, RecordedParticipation
+from edgefl.protocol.wire.messages import Verdict
+from edgefl.server import run_history
+from edgefl.server.run_progress import Progress
+from edgefl.server.store import Store
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.replay import difference
+from edgefl.study.simulation.round_loop import simulate
+
+
+class BrokenPromiseError(Exception):
+    """What must never happen has happened."""
+
+
+class Ledger:
+    """What the server has said, by client and round."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[int, int], str] = {}
+        self._closed = 0  # last round of which a device has heard that it is closed or that a later one has begun
+        self.verdicts = 0
+
+    def tell(self, client: int, verdict: Verdict, store: Store) -> None:
+        """Note a verdict that is being sent. The store has to have the same words."""
+        self.verdicts += 1
+        before = self._told.setdefault((verdict.round, client), verdict.outcome)
+        if before != verdict.outcome:
+            raise BrokenPromiseError(
+                f"client {client} hears {verdict.outcome} on round {verdict.round}; it has heard {before} before"
+            )
+        self._check({(verdict.round, client): verdict.outcome}, _outcomes(store, verdict.round, client))
+
+    def opened(self, round: int) -> None:
+        """Note that a client is asked to train for a round, so that the round before is closed."""
+        self._closed = max(self._closed, round - 1)
+
+    def resumed(self, progress: Progress) -> None:
+        """Check what a server has read when it starts again."""
+        if progress.round < self._closed:
+            raise BrokenPromiseError(
+                f"the server goes on after round {progress.round}; round {self._closed} had been closed before"
+            )
+        found = {key: ruling.outcome for key, ruling in progress.rulings.items() if ruling is not None}
+        self._check(self._told, found)
+
+    def began(self, client: int, state: DeviceState) -> None:
+        """Check what a device has read when it starts again."""
+        kept = [round for (round, who), outcome in self._told.items() if who == client and outcome in TRAINED]
+        if kept and max(kept) not in (state.round, state.pending) and state.round < max(kept):
+            raise BrokenPromiseError(
+                f"client {client} starts with round {state.round} and the pending round {state.pending}; the server"
+                f" has acknowledged its round {max(kept)}"
+            )
+
+    def _check(self, told: dict[tuple[int, int], str], found: dict[tuple[int, int], str]) -> None:
+        for (round, client), outcome in told.items():
+            if (has := found.get((round, client))) != outcome:
+                raise BrokenPromiseError(
+                    f"client {client} heard {outcome} on round {round}; the server's log has {has or 'nothing'}"
+                )
+
+
+def _outcomes(store: Store, round: int, client: int) -> dict[tuple[int, int], str]:
+    query = "SELECT round, client, outcome FROM participation WHERE round = ? AND client = ?"
+    return {(r, c): outcome for r, c, outcome in store._database.execute(query, (round, client))}
+
+
+def check_replay(path: Path, members: Members) -> int:
+    """Check that a replay of the run ends with the run's parameters. Return the number of its rounds."""
+    progress = run_history.progress(path)
+    if progress.state is None:
+        return 0
+    outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
+    participation = RecordedParticipation(
+        progress.capacities, outcomes, progress.candidates, progress.losses, progress.throughputs
+    )
+    experiment, federation = members.assembled.experiment, members.assembled.federation
+    ((_, algorithm),) = members.assembled.algorithms.items()
+    settings = replace(experiment.settings(1), stop_after=progress.round, eval_every=progress.round)
+    with tempfile.TemporaryDirectory(prefix="vopr-replay-") as folder:
+        journal = Journal(Path(folder))
+        try:
+            state = simulate(algorithm, federation, settings, journal, participation=participation)
+        finally:
+            journal.close()
+    if (where := difference(progress.state, state)) is not None:
+        raise BrokenPromiseError(f"after round {progress.round} the replay differs: {where}")
+    return progress.round

@@ -1,0 +1,64 @@
+"""A process of the simulation. It lives on one disk, and can be killed, halted and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench.vopr.disk import Disk
+from bench.vopr.schedule import Schedule
+
+
+class KilledError(BaseException):
+    """The end of a process in the middle of its work. No code of edgefl catches it."""
+
+
+class Process:
+    """One life of a process.
+
+    name          name in the trace
+    is_alive      whether it has neither ended nor been killed
+    halted_until  time until which it does nothing, as a process that is stopped or a machine that sleeps
+    full_until    time until which its disk is full
+    on_death      called with the process and whether the power was lost, when it is killed
+    """
+
+    def __init__(self, name: str, schedule: Schedule, disk: Disk, on_death: Callable[[Process, bool], None]) -> None:
+        self.name, self.schedule, self.disk = name, schedule, disk
+        self.is_alive, self.halted_until, self.full_until = True, 0.0, 0.0
+        self._on_death, self._seams_left, self._loses_power = on_death, 0, False
+
+    def arm(self, seams: int, loses_power: bool) -> None:
+        """Kill the process at its next but `seams` - 1 seam."""
+        self._seams_left, self._loses_power = seams, loses_power
+
+    def disarm(self) -> None:
+        """Let the process live."""
+        self._seams_left = 0
+
+    def touch(self, seam: str) -> None:
+        """Note that the process is at a seam. Raises KilledError if it is killed there."""
+        if not self.is_alive or not self._seams_left:
+            return
+        self._seams_left -= 1
+        if not self._seams_left:
+            self.schedule.note(f"{self.name} is killed at {seam}")
+            self.kill(self._loses_power)
+            raise KilledError(seam)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk has no room now."""
+        return self.is_alive and self.schedule.now < self.full_until
+
+    def kill(self, loses_power: bool) -> None:
+        """End the process. What its disk holds then is what its next life finds."""
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        self.schedule.note(f"{self.name} {'loses power' if loses_power else 'is killed'}")
+        self.disk.turn_over(loses_power)
+        self._on_death(self, loses_power)
+        self.schedule.after(0.0, self.dispose)
+
+    def dispose(self) -> None:
+        """Let go of what a killed process held open."""

@@ -1,0 +1,80 @@
+"""The events of a simulation in the order of a virtual clock. One seed gives one order, and one digest of it."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+SHOWN = 40  # lines of the trace that a failure prints
+
+
+class Owner(Protocol):
+    """The process to which an event belongs. Its events are dropped once it is dead, and wait while it is halted."""
+
+    is_alive: bool
+    halted_until: float
+
+
+class Schedule:
+    """The queue of events.
+
+    now      the virtual time in seconds
+    running  the process whose event is handled now, or None
+    trace    the last lines that were noted
+    events   the number of events that were handled
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.now, self.events = 0.0, 0
+        self.running: Owner | None = None
+        self.trace: deque[str] = deque(maxlen=SHOWN)
+        self._seed, self._added = seed, 0
+        self._queue: list[tuple[float, int, Callable[[], None], Owner | None]] = []
+        self._digest = hashlib.sha256()
+
+    def stream(self, purpose: str) -> random.Random:
+        """Return a source of random numbers for one purpose, so that two purposes do not disturb each other."""
+        return random.Random(f"{self._seed} {purpose}")
+
+    def at(self, time: float, call: Callable[[], None], owner: Owner | None = None) -> None:
+        """Call at this time, or at once if the time has passed."""
+        self._added += 1
+        heapq.heappush(self._queue, (max(time, self.now), self._added, call, owner))
+
+    def after(self, seconds: float, call: Callable[[], None], owner: Owner | None = None) -> None:
+        """Call after so many seconds."""
+        self.at(self.now + seconds, call, owner)
+
+    def note(self, line: str) -> None:
+        """Add a line to the trace and to the digest."""
+        line = f"{self.now:.6f} {line}"
+        self._digest.update(line.encode() + b"\n")
+        self.trace.append(line)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all lines, 16 hexadecimal digits."""
+        return self._digest.hexdigest()[:16]
+
+    def step(self) -> bool:
+        """Handle the next event. Return False if there is none."""
+        if not self._queue:
+            return False
+        time, _, call, owner = heapq.heappop(self._queue)
+        self.now = time
+        if owner is not None and not owner.is_alive:
+            return True
+        if owner is not None and owner.halted_until > time:
+            self.at(owner.halted_until, call, owner)
+            return True
+        self.events += 1
+        self.running = owner
+        try:
+            call()
+        finally:
+            self.running = None
+        return True

@@ -1,0 +1,105 @@
+"""The calls by which a process reaches disk and randomness. In a simulation a process can be killed at each of them.
+
+While the seams are in place, an fsync is noted instead of made, and random bytes of the module secrets come from the
+seed. SQLite's own fsyncs are modelled: a commit is durable if its connection is synchronous.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from bench.vopr.process import Process
+from bench.vopr.schedule import Schedule
+
+FULL = 2  # SQLite's PRAGMA synchronous, from which on a commit is on the disk when it returns
+
+
+@contextmanager
+def placed(schedule: Schedule) -> Iterator[None]:
+    """Place the seams for the length of the with block."""
+    stream, connect = schedule.stream("secrets"), sqlite3.connect
+
+    def process() -> Process | None:
+        running = schedule.running
+        return running if isinstance(running, Process) and running.is_alive else None
+
+    def connected(database: Any, *args: Any, **options: Any) -> sqlite3.Connection:
+        return connect(database, *args, factory=_connection(process, Path(database)), **options)
+
+    with (
+        mock.patch.object(os, "fsync", _fsync(process)),
+        mock.patch.object(os, "replace", _around(process, os.replace)),
+        mock.patch.object(os, "unlink", _around(process, os.unlink)),
+        mock.patch.object(sqlite3, "connect", connected),
+        mock.patch.object(secrets, "token_bytes", stream.randbytes),
+        mock.patch.object(secrets, "token_hex", lambda size: stream.randbytes(size).hex()),
+    ):
+        yield
+
+
+def _around(process: Callable[[], Process | None], call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the call with a seam before it and one after it."""
+
+    def around(*args: Any, **options: Any) -> Any:
+        if (found := process()) is None:
+            return call(*args, **options)
+        what = f"{call.__name__} {Path(args[-1]).name}"
+        found.touch(f"before {what}")
+        if len(args) > 1:
+            _need_room(found)
+        found.disk.keep(Path(args[-1]))
+        result = call(*args, **options)
+        if len(args) > 1:
+            found.disk.renamed(Path(args[0]), Path(args[1]))
+        found.touch(f"after {what}")
+        return result
+
+    return around
+
+
+def _fsync(process: Callable[[], Process | None]) -> Callable[[int], None]:
+    def fsync(handle: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        if (found := process()) is not None:
+            found.touch(f"before fsync {path.name}")
+            _need_room(found)
+            found.disk.sync(path)
+            found.touch(f"after fsync {path.name}")
+
+    return fsync
+
+
+def _need_room(process: Process) -> None:
+    """Raise the error of a full disk while the disk is full."""
+    if process.is_full:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlite3.Connection]:
+    """Return the class of a connection to this database whose commits are seams."""
+
+    class Connection(sqlite3.Connection):
+        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+            found = process() if sql == "COMMIT" else None
+            if found is None:
+                return super().execute(sql, *args)
+            found.touch("before COMMIT")
+            if found.is_full:
+                raise sqlite3.OperationalError("database or disk is full")
+            result = super().execute(sql, *args)
+            (level,) = super().execute("PRAGMA synchronous").fetchone()
+            for path in (file, file.with_name(f"{file.name}-wal")):
+                if level >= FULL and path.exists():
+                    found.disk.sync_own(path)
+            found.touch("after COMMIT")
+            return result
+
+    return Connection

@@ -1,0 +1,137 @@
+"""The server as a process of a simulation: the real server over the virtual event loop and network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+
+from bench.vopr.disk import Disk
+from bench.vopr.federation import Members
+from bench.vopr.ledger import Ledger
+from bench.vopr.network import Listener, Network
+from bench.vopr.process import KilledError, Process
+from bench.vopr.schedule import Schedule
+from bench.vopr.server_loop import ServerLoop
+from edgefl.errors import EdgeflError
+from edgefl.experiment.data_record import DataRecord
+from edgefl.experiment.run_json import check_data, open_run
+from edgefl.protocol.wire.messages import Train, Verdict
+from edgefl.server.event_loop import LINGER_S, Server
+from edgefl.server.events import Admit, Close, Send
+from edgefl.server.listener import ListenAddress
+from edgefl.server.peer import ConnectionTerms, Patience, Peer
+from edgefl.server.round_rules import Rules
+from edgefl.server.server_setup import staff
+from edgefl.server.store import Store
+
+
+@dataclass(frozen=True)
+class Service:
+    """What every life of the server shares.
+
+    keys  key of every client, or None in a run without keys
+    over  called when a life ends by itself: with None after the end of the run, or with the error
+    """
+
+    members: Members
+    rules: Rules
+    keys: Mapping[int, bytes] | None
+    ledger: Ledger
+    network: Network
+    over: Callable[[BaseException | None], None]
+
+
+class WatchedServer(Server):
+    """A server of which the ledger hears what it says."""
+
+    ledger: Ledger
+
+    def _tell(self, peer: Peer, action: Admit | Send | Close) -> None:
+        if isinstance(action, Send) and peer.client is not None:
+            if isinstance(action.message, Verdict):
+                self.ledger.tell(peer.client, action.message, self._store)
+            elif isinstance(action.message, Train):
+                self.ledger.opened(action.message.round)
+        super()._tell(peer, action)
+
+
+class ServerProcess(Process):
+    """One life of the server.
+
+    task  the server's run, or None before it has opened its directory
+    """
+
+    def __init__(
+        self, schedule: Schedule, disk: Disk, on_death: Callable[[Process, bool], None], service: Service
+    ) -> None:
+        super().__init__("server", schedule, disk, on_death)
+        self._service, self._store = service, None
+        self.server: WatchedServer | None = None
+        self._tasks: list[asyncio.Task[object]] = []
+        schedule.after(0.0, self._begin, self)
+
+    def _begin(self) -> None:
+        try:
+            self._open()
+        except KilledError:
+            return
+        except (EdgeflError, OSError, ValueError) as error:
+            self.end(error)
+
+    def _open(self) -> None:
+        service, path = self._service, self.disk.home
+        experiment, federation = service.members.assembled.experiment, service.members.assembled.federation
+        trains_on = DataRecord.of_federation(federation)
+        open_run(path, experiment.to_json(), trains_on=trains_on)
+        self._store = store = Store(path)
+        check_data(path, trains_on)
+        service.ledger.resumed(store.load())
+        coordinator, offer = staff(service.members.assembled, store, service.rules, service.keys)
+        terms = ConnectionTerms(**vars(offer), patience=Patience())
+        self.server = WatchedServer(coordinator, store, terms, self._say, lambda record: None)
+        self.server.ledger = service.ledger
+        loop, listener = ServerLoop(self, self.end), Listener(self)
+        loop.began = self._tasks
+        service.network.listener = listener
+        address = ListenAddress("10.1.0.1", 1, sockets=(listener,))  # type: ignore[arg-type]
+        task = loop.create_task(self.server.run(address, lambda host, port: nullcontext(), LINGER_S))
+        task.add_done_callback(self._ended)
+
+    def awaited(self) -> str | None:
+        """Return for whom the server waits, or None."""
+        return None if self.server is None else self.server._coordinator.awaited(self.schedule.now)
+
+    @property
+    def round(self) -> int:
+        return 0 if self.server is None else self.server._coordinator.round
+
+    def _say(self, line: str) -> None:
+        if self.is_alive:
+            self.schedule.note(f"server: {line}")
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        if self.is_alive:
+            self.end(None if task.cancelled() else task.exception())
+
+    def end(self, error: BaseException | None) -> None:
+        """End this life by itself."""
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        if self._service.network.listener is not None and self._service.network.listener.server is self:
+            self._service.network.listener = None
+        self.schedule.note(f"server ends: {error!r}")
+        self.dispose()
+        self._service.over(error)
+
+    def dispose(self) -> None:
+        """Close the files of this life, and the code that would still run in it."""
+        if self._store is not None:
+            with suppress(Exception):
+                self._store.close()
+        for task in self._tasks:
+            with suppress(RuntimeError, ValueError):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                task.get_coro().close()  # type: ignore[union-attr]

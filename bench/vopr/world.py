@@ -1,0 +1,233 @@
+"""A whole simulation: one server, its devices, and the faults that come to them, from the first event to the verdict.
+
+Faults come for the given hours. Then everything is started again and nothing fails any more. The run has to end then,
+every device has to hear of it, and a replay of the run has to end with its parameters.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+
+from bench.vopr import faults, federation, seams
+from bench.vopr.device import DeviceProcess
+from bench.vopr.disk import Disk
+from bench.vopr.faults import Fault
+from bench.vopr.ledger import BrokenPromiseError, Ledger, check_replay
+from bench.vopr.network import Network
+from bench.vopr.process import Process
+from bench.vopr.schedule import Schedule
+from bench.vopr.server import ServerProcess, Service
+from edgefl.server.round_deadline import AdaptiveDeadline
+from edgefl.server.round_rules import Rules
+
+ROUND_S = 60.0  # seconds that a round takes, more or less
+CALM_H = 6.0  # most hours that a run may take once nothing fails any more
+RESTART_S = 60.0  # most seconds until somebody starts a process again
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a simulation.
+
+    failure  the promise that was broken, or None
+    hours    virtual hours
+    trace    the last lines before a failure
+    """
+
+    seed: int
+    failure: str | None
+    digest: str
+    hours: float
+    events: int
+    rounds: int
+    verdicts: int
+    crashes: int
+    cpu_s: float
+    trace: tuple[str, ...]
+
+
+class World:
+    """One simulation."""
+
+    def __init__(self, seed: int, hours: float, devices: int, method: str, root: Path) -> None:
+        self.schedule = schedule = Schedule(seed)
+        self._hours, self._root, stream = hours, root, schedule.stream("settings")
+        self._stream = schedule.stream("restarts")
+        per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
+        rounds = max(2, round(hours * 3600 / ROUND_S))
+        self.members = federation.made(seed, method, devices, per_round, rounds)
+        self.network, self.ledger = Network(schedule), Ledger()
+        self.network.flips = stream.choice((0.0, 0.0, 1e-2))
+        keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
+        rules = _rules(stream, rounds, self.members.assembled.experiment.eval_interval, devices, per_round)
+        self._service = Service(self.members, rules, keys, self.ledger, self.network, self._server_over)
+        liars = schedule.stream("liars")
+        self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
+        self.failure: str | None = None
+        self.rounds = 0
+        self.crashes, self.heard, self._is_calm = 0, set[int](), False
+        self._disks = {
+            client: Disk(root / f"device-{client}", schedule.stream(f"disk {client}")) for client in range(devices)
+        }
+        self._server_disk = Disk(root / "server", schedule.stream("disk server"))
+        self.server: ServerProcess | None = None
+        self.devices: dict[int, DeviceProcess] = {}
+
+    def run(self) -> None:
+        """Simulate until the end, or until a promise is broken."""
+        hours, clients = self._hours, len(self._disks)
+        with seams.placed(self.schedule):
+            self._start_server()
+            for client in self._disks:
+                self.schedule.after(self._stream.random() * ROUND_S, lambda client=client: self._start_device(client))
+            for time, fault in faults.planned(self.schedule, hours, clients):
+                self.schedule.at(time, lambda fault=fault: self._befall(fault))
+            self.schedule.at(hours * 3600, self._calm)
+            try:
+                self._go()
+                if self.failure is None:
+                    self._stop()
+                    self.rounds = check_replay(self._server_disk.home, self.members)
+            except BrokenPromiseError as error:
+                self.failure = str(error)
+            finally:
+                self._stop()
+
+    def _go(self) -> None:
+        limit = (self._hours + CALM_H) * 3600
+        while self.failure is None and len(self.heard) < len(self._disks):
+            if not self.schedule.step() or self.schedule.now > limit:
+                waits = None if self.server is None else self.server.awaited()
+                missing = sorted(self._disks.keys() - self.heard)
+                self.failure = (
+                    f"the run has not ended {CALM_H:g} h after the last fault; the server waits for"
+                    f" {waits or 'nobody'}, and the devices {missing} have not heard of the end"
+                )
+
+    # Processes.
+
+    def _start_server(self) -> None:
+        if self.server is None:
+            self._server_disk.drop_old()
+            self.server = ServerProcess(self.schedule, self._server_disk, self._died, self._service)
+
+    def _start_device(self, client: int) -> None:
+        if client in self.devices or client in self.heard:
+            return
+        keys, disk = self._service.keys, self._disks[client]
+        disk.drop_old()
+        self.devices[client] = DeviceProcess(
+            client,
+            self.schedule,
+            disk,
+            self._died,
+            self.members,
+            None if keys is None else keys[client],
+            self.network,
+            self.ledger,
+            self._device_over,
+            client in self._liars,
+        )
+
+    def _died(self, process: Process, loses_power: bool) -> None:
+        self.crashes += 1
+        self.network.died(process, loses_power)
+        seconds = min(faults.away_s(self._stream), RESTART_S if self._is_calm else faults.LONGEST_S)
+        if isinstance(process, DeviceProcess):
+            del self.devices[process.client]
+            self.schedule.after(seconds, lambda: self._start_device(process.client))
+        else:
+            self.server, self.network.listener = None, None
+            self.schedule.after(seconds, self._start_server)
+
+    def _server_over(self, error: BaseException | None) -> None:
+        self.server = None
+        if error is not None:
+            self.failure = self.failure or f"the server ends: {error}"
+        self.schedule.after(RESTART_S, self._start_server)  # somebody resumes it for the devices that were away
+
+    def _device_over(self, client: int, error: Exception | None) -> None:
+        del self.devices[client]
+        if error is None:
+            self.heard.add(client)
+        else:
+            self.failure = self.failure or f"device {client} ends: {error}"
+
+    # Faults.
+
+    def _befall(self, fault: Fault) -> None:
+        what, _, whom = fault.kind.partition(" ")
+        process = self.server if whom == "server" else self.devices.get(fault.client)
+        self.schedule.note(f"fault: {fault}")
+        if what == "cut":
+            self.network.cut(fault.client, fault.seconds)
+        elif what == "reset":
+            self.network.reset(fault.client)
+        elif process is None:
+            return
+        elif what == "halt":
+            process.halted_until = self.schedule.now + fault.seconds
+        elif what == "full":
+            process.full_until = self.schedule.now + min(fault.seconds, faults.FULL_S)
+        elif fault.seams:
+            process.arm(fault.seams, loses_power=what == "power")
+        else:
+            process.kill(loses_power=what == "power")
+
+    def _calm(self) -> None:
+        self._is_calm = True
+        self.network.flips = 0.0
+        for process in (self.server, *self.devices.values()):
+            if process is not None:
+                process.disarm()
+                process.full_until = 0.0
+
+    def _stop(self) -> None:
+        for process in (self.server, *self.devices.values()):
+            if process is not None and process.is_alive:
+                process.is_alive = False
+                process.dispose()
+
+
+def _rules(stream: random.Random, rounds: int, eval_every: int, devices: int, per_round: int) -> Rules:
+    """Return rules of rounds that the seed chooses."""
+    return Rules(
+        rounds,
+        eval_every,
+        quorum=stream.choice((None, None, max(1, per_round - 1))),
+        deadline_s=stream.choice((None, 120.0, AdaptiveDeadline(300.0, 30.0))),
+        evaluation_deadline_s=stream.choice((None, 120.0)),
+        wait_for=stream.choice((1, devices)),
+        seen_s=stream.choice((None, None, 300.0)),
+        max_empty_rounds=1 << 20,
+    )
+
+
+def simulate(seed: int, hours: float, devices: int, method: str) -> Outcome:
+    """Simulate one seed in a temporary folder."""
+    begun = process_time()
+    with tempfile.TemporaryDirectory(prefix="vopr-", dir=_memory()) as folder:
+        world = World(seed, hours, devices, method, Path(folder))
+        world.run()
+    schedule = world.schedule
+    return Outcome(
+        seed,
+        world.failure,
+        schedule.digest,
+        schedule.now / 3600,
+        schedule.events,
+        world.rounds,
+        world.ledger.verdicts,
+        world.crashes,
+        process_time() - begun,
+        tuple(schedule.trace),
+    )
+
+
+def _memory() -> str | None:
+    """Return a folder in memory, where SQLite's own syncs take no time, or None if there is none."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -1,0 +1,110 @@
+"""The simulator of a federation: a seed repeats itself to the bit, its disk forgets, and a broken promise is found."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from bench.mutants import tree
+from bench.vopr import command
+from bench.vopr.disk import Disk
+from bench.vopr.ledger import BrokenPromiseError, Ledger
+from bench.vopr.mutants import MUTANTS
+from bench.vopr.schedule import Schedule
+from bench.vopr.world import Outcome, simulate
+from edgefl.protocol.wire.messages import Verdict
+from edgefl.server.events import Enrolment, ReplyJudged, RoundOpened
+from edgefl.server.store import Store
+from tests.server.played import trained
+
+POWER_CUTS = 80
+
+
+def told(outcome: Outcome) -> tuple[str | None, str, int]:
+    return outcome.failure, outcome.digest, outcome.rounds
+
+
+@pytest.mark.parametrize("method, seed", [("fedavg", 8), ("fedspu", 7)])
+def test_a_seed_repeats_itself_and_keeps_every_promise(method: str, seed: int) -> None:
+    first, again = (simulate(seed, hours=0.1, devices=3, method=method) for _ in range(2))
+    assert told(first) == told(again)
+    assert first.failure is None
+    assert first.rounds == 6  # one a minute
+    assert first.crashes > 0
+
+
+def test_every_mutant_has_its_place_in_todays_sources() -> None:
+    for mutant in MUTANTS:
+        compile(mutant.applied((tree.ROOT / mutant.file).read_text()), mutant.file, "exec")
+
+
+def test_events_come_in_the_order_of_their_times_and_then_of_their_making() -> None:
+    schedule, seen = Schedule(0), list[str]()
+    for time, name in ((2.0, "c"), (1.0, "a"), (1.0, "b")):
+        schedule.at(time, lambda name=name: seen.append(name))
+    while schedule.step():
+        pass
+    assert seen == ["a", "b", "c"]
+    assert schedule.now == 2.0
+
+
+def left(folder: Path, number: int, is_synced: bool, names_are_synced: bool) -> bytes | None:
+    """Return what a kill, and then a loss of power, leave of a file that replaces one with the content b"old"."""
+    disk = Disk(folder / str(number), random.Random(number))
+    for name, content in (("file", b"old"), (".file.tmp", b"new")):
+        (disk.home / name).write_bytes(content)
+        if name == "file":
+            disk.sync(disk.home / name)
+            disk.sync(disk.home)
+    if is_synced:
+        disk.sync(disk.home / ".file.tmp")
+    disk.keep(disk.home / "file")
+    os.replace(disk.home / ".file.tmp", disk.home / "file")
+    disk.renamed(disk.home / ".file.tmp", disk.home / "file")
+    if names_are_synced:
+        disk.sync(disk.home)
+    disk.turn_over(loses_power=False)
+    disk.turn_over(loses_power=True)
+    file = disk.home / "file"
+    return file.read_bytes() if file.exists() else None
+
+
+@pytest.mark.parametrize(
+    "is_synced, names_are_synced, possible",
+    [
+        (True, True, {b"new"}),
+        (True, False, {b"old", b"new"}),
+        (False, True, {b"", b"n", b"ne", b"new"}),
+        (False, False, {b"old", b"", b"n", b"ne", b"new"}),
+    ],
+)
+def test_a_loss_of_power_leaves_what_posix_allows(
+    tmp_path: Path, is_synced: bool, names_are_synced: bool, possible: set[bytes]
+) -> None:
+    assert {left(tmp_path, number, is_synced, names_are_synced) for number in range(POWER_CUTS)} == possible
+
+
+def test_a_verdict_has_to_be_in_the_log_and_stays_as_it_was(tmp_path: Path) -> None:
+    ledger, store = Ledger(), Store(tmp_path)
+    store.save([Enrolment(0, 1.0), RoundOpened(1, (0,))])
+    with pytest.raises(BrokenPromiseError, match="heard accepted on round 1; the server's log has nothing"):
+        ledger.tell(0, Verdict(1, "accepted", ""), store)
+    store.save([ReplyJudged(1, 0, "accepted", "", trained(1))])
+    ledger.tell(0, Verdict(1, "accepted", ""), store)
+    with pytest.raises(BrokenPromiseError, match="hears late on round 1; it has heard accepted before"):
+        ledger.tell(0, Verdict(1, "late", ""), store)
+    ledger.resumed(store.load())
+    store.close()
+
+
+def test_a_disk_that_keeps_nothing_breaks_a_promise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Disk, "sync", lambda disk, path: None)
+    assert command.main(["--seed", "1", "--devices", "3", "--hours", "0.1", "--method", "fedavg"]) == 1
+    printed = capsys.readouterr().out
+    assert "seed 1: BROKEN: device 0 ends: the server refuses: client 0 has enrolled before" in printed
+    assert "python -m bench vopr --seed 1 --hours 0.1 --devices 3 --method fedavg" in printed
