@@ -22,7 +22,7 @@ HOW = "--hours 0.5 --devices 6"
 SIMULATE = "import sys; from bench.vopr.command import main; sys.exit(main(sys.argv[1:]))"
 FILES, STATE = "edgefl/system/durable_files.py", "edgefl/deployment/device/device_state.py"
 PROTOCOL, SOCKET = "edgefl/deployment/device/device_protocol.py", "edgefl/deployment/device/device_socket.py"
-FOLDERS, LOOP, STORE = "edgefl/deployment/device/run_folders.py", "server/event_loop.py", "server/store.py"
+LOOP, STORE = "server/event_loop.py", "server/store.py"
 SESSIONS, SCHEMA, COMMIT = "server/device_sessions.py", "server/schema.py", "server/last_commit.py"
 
 
@@ -57,9 +57,9 @@ MUTANTS = (
     _mutant("database-unsynced", SCHEMA, "        sync(temporary)\n", "", "a new database is renamed without fsync"),
     _mutant(
         "run-folder-unsynced",
-        FOLDERS,
-        "\n        sync(self.path)\n",
-        "\n",
+        FILES,
+        "    if not missing:\n        sync_name(path)\n",
+        "",
         "a folder that a killed process has made is never synced",
     ),
     _mutant(
