@@ -182,10 +182,20 @@ static void sum_rows(const float* x, int64_t values, int64_t length, float scale
         *y = float(row_sum(x, values) * double(scale));
         return;
     }
-    for (int64_t k = 0; k < length; ++k) y[k] = x[k];
-    for (int64_t c = 1; c < values; ++c)
-        for (int64_t k = 0; k < length; ++k) y[k] += x[c * length + k];
-    for (int64_t k = 0; k < length; ++k) y[k] *= scale;
+    constexpr int64_t strip = 8 * W;  // of sums that stay in registers
+    int64_t k = 0;
+    for (; k + strip <= length; k += strip) {
+        vf sums[8];
+        for (int i = 0; i < 8; ++i) sums[i] = load(x + k + i * W);
+        for (int64_t c = 1; c < values; ++c)
+            for (int i = 0; i < 8; ++i) sums[i] = add(sums[i], load(x + c * length + k + i * W));
+        for (int i = 0; i < 8; ++i) store(y + k + i * W, mul(sums[i], set1(scale)));
+    }
+    for (; k < length; ++k) {
+        float sum = x[k];
+        for (int64_t c = 1; c < values; ++c) sum += x[c * length + k];
+        y[k] = sum * scale;
+    }
 }
 
 static efl_status reduce_f32(const float* x, efl_int64 rows, efl_int64 values, efl_int64 length, efl_int32 kind,

@@ -92,7 +92,7 @@ def test_rows_of_a_case(
     theirs = ["torch eager", "torch graph", "torch compile", "torch compile, graph"]
     assert [row["what"] for row in rows] == [
         "edgefl p=1", "edgefl p=0.5", "edgefl density=0.2, masked kernels", "edgefl density=0.2, dense kernels",
-        *theirs, "edgefl p=1, TF32", *(f"{name}, TF32" for name in theirs),
+        *theirs, "edgefl p=1, TF32", *(f"{name}, TF32" for name in theirs[:2]),
     ]  # fmt: skip
     assert all(row["time"]["median_s"] > 0 for row in rows)
 
@@ -103,7 +103,7 @@ def test_torch_captures_fp32_steps_without_tf32(
     monkeypatch.setattr(cuda, "KEEPS", (1.0,))
     before = torch.backends.cudnn.allow_tf32
     list(cases(backend))
-    assert made == [(False, True)] * 2 + [(True, True)] * 2
+    assert made == [(False, True)] * 2 + [(True, True)]  # TF32 is not compiled
     assert torch.backends.cudnn.allow_tf32 == before
 
 

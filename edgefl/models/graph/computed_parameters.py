@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.kernels.expression_steps import MOST_INPUTS
-from edgefl.kernels.reference.elementwise import evaluate
 from edgefl.models.graph.expression import parsed
 from edgefl.models.graph.expression_gradient import check_gradients, forward
 from edgefl.models.graph.operations import Operation, Shape
@@ -302,6 +301,8 @@ class ParameterExpression(ParameterOperation):
         return self.shape
 
     def value(self, *sources: Array) -> Array:
+        from edgefl.kernels.reference.elementwise import evaluate  # takes 2 MB, which other models do without
+
         program, found = forward(self.expression), np.empty_like(sources[0])
         given: list[Array | None] = [*sources, *[None] * (MOST_INPUTS - len(sources))]
         evaluate(sources[0], given[1], given[2], given[3], given[4], program.steps, program.constants, found)
