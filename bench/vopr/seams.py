@@ -1,7 +1,8 @@
 """The calls by which a process reaches disk and randomness. In a simulation a process can be killed at each of them.
 
 While the seams are in place, an fsync is noted instead of made, and random bytes of the module secrets come from the
-seed. SQLite's own fsyncs are modelled: a commit is durable if its connection is synchronous.
+seed. SQLite's own fsyncs are modelled: a commit syncs the log if its connection is synchronous, and a checkpoint syncs
+the database.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from unittest import mock
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
 
+LOG_HEAD = 24  # bytes of SQLite's log that are others once it begins anew
 FULL = 2  # SQLite's PRAGMA synchronous, from which on a commit is on the disk when it returns
 
 
@@ -86,7 +88,11 @@ def _need_room(process: Process) -> None:
 def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlite3.Connection]:
     """Return the class of a connection to this database whose commits are seams."""
 
+    log = file.with_name(f"{file.name}-wal")
+
     class Connection(sqlite3.Connection):
+        begun: bytes | None = None  # head of the log at the last commit
+
         def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
             found = process() if sql == "COMMIT" else None
             if found is None:
@@ -95,11 +101,20 @@ def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlit
             if found.is_full:
                 raise sqlite3.OperationalError("database or disk is full")
             result = super().execute(sql, *args)
-            (level,) = super().execute("PRAGMA synchronous").fetchone()
-            for path in (file, file.with_name(f"{file.name}-wal")):
-                if level >= FULL and path.exists():
-                    found.disk.sync_own(path)
+            self._sync(found)
             found.touch("after COMMIT")
             return result
+
+        def _sync(self, found: Process) -> None:
+            """Sync what a commit has synced: the log, and the database if the log has begun anew since a checkpoint."""
+            (level,) = super().execute("PRAGMA synchronous").fetchone()
+            if level < FULL or not log.exists():
+                return
+            found.disk.sync_own(log)
+            with open(log, "rb") as opened:
+                begun = opened.read(LOG_HEAD)
+            if self.begun not in (None, begun):
+                found.disk.sync_own(file)
+            self.begun = begun
 
     return Connection

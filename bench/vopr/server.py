@@ -23,6 +23,7 @@ from edgefl.server.events import Admit, Close, Send
 from edgefl.server.listener import ListenAddress
 from edgefl.server.peer import ConnectionTerms, Patience, Peer
 from edgefl.server.round_rules import Rules
+from edgefl.server.schema import DATABASE
 from edgefl.server.server_setup import staff
 from edgefl.server.store import Store
 
@@ -124,6 +125,8 @@ class ServerProcess(Process):
             self._service.network.listener = None
         self.schedule.note(f"server ends: {error!r}")
         self.dispose()
+        if (database := self.disk.home / DATABASE).exists():
+            self.disk.sync_own(database)  # the last connection has made a checkpoint
         self._service.over(error)
 
     def dispose(self) -> None:
