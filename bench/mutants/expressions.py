@@ -44,8 +44,8 @@ MUTANTS = (
     Mutant(
         "reduce-scale",
         K,
-        "for (int64_t k = 0; k < length; ++k) y[k] *= scale;",
-        "",
+        "mul(sums[i], set1(scale))",
+        "sums[i]",
         "sums of rows are not scaled",
         cases("reduce"),
     ),
