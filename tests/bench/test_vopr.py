@@ -36,6 +36,10 @@ def test_a_seed_repeats_itself_and_keeps_every_promise(method: str, seed: int) -
     assert first.crashes > 0
 
 
+def test_a_frame_damaged_on_its_way_is_no_reason_to_end() -> None:
+    assert simulate(603, hours=0.5, devices=6, method="fedavg").failure is None
+
+
 def test_every_mutant_has_its_place_in_todays_sources() -> None:
     for mutant in MUTANTS:
         compile(mutant.applied((tree.ROOT / mutant.file).read_text()), mutant.file, "exec")
