@@ -1,4 +1,4 @@
-"""What the two sides of a run had acknowledged before a loss of power, and whether it is there afterwards.
+"""This compares what both sides of a run had acknowledged before a loss of power with what is there afterwards.
 
 The server writes `last_commit` after a commit is durable and before anything follows from it. So the database must
 have the commit of that number. A device that keeps a round as acknowledged has heard the server's verdict, so the

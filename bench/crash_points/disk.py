@@ -20,7 +20,7 @@ SECTOR = 512  # bytes that a disk writes as a whole
 T = TypeVar("T")
 
 Variant = Literal["nothing", "all", "torn"]
-"""What is there of all that is not durable: nothing, everything, or a random part of each file and each directory."""
+"""A variant leaves nothing, everything, or a random part of each file and directory that is not durable."""
 VARIANTS: tuple[Variant, ...] = ("nothing", "all", "torn")
 
 

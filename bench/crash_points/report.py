@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
 from bench.crash_points.points import Row, crashes, points, run
 from bench.crash_points.recording import MACHINES, WAYS, Federation, Recording
+from bench.faults.row_output import put_row
 
 PER_KILL = 10  # points in one run with a kill
 SYNCS_AT_END = 6  # of a process that ends: another run may have so many fewer
@@ -65,12 +64,7 @@ def _rows(federation: Federation, way: str, count: int, options: argparse.Namesp
 
 
 def _tell(row: Row, options: argparse.Namespace) -> None:
-    line = json.dumps(asdict(row))
-    if options.json:
-        print(line, flush=True)
-    if options.out is not None:
-        with open(options.out, "a") as out:
-            out.write(line + "\n")
+    put_row(row, options)
     if not row.is_good:
         words = "; ".join(found for found in (row.lost, row.difference) if found)
         print(f"{row.way} event {row.event}, {row.after}, {row.variants}: {words}", file=sys.stderr, flush=True)

@@ -35,7 +35,7 @@ HEARD_S = 1.0  # after the server's end: a device that still runs then has not h
 
 
 class Life(Protocol):
-    """What Process uses of subprocess.Popen."""
+    """These members of subprocess.Popen are what Process uses."""
 
     @property
     def pid(self) -> int: ...

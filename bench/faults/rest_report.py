@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
 from pathlib import Path
 
 from bench.faults import rest_device, rest_table
@@ -15,6 +13,7 @@ from bench.faults.cluster import write_partitions
 from bench.faults.outcome import Truth
 from bench.faults.rest import SERVER, Cases, Row
 from bench.faults.rest_server import EXPERIMENT, server_stages
+from bench.faults.row_output import put_row
 from bench.faults.sweep_report import SIDES
 
 
@@ -52,11 +51,6 @@ def _server(root: Path, options: argparse.Namespace) -> Iterator[Row]:
 
 
 def _tell(row: Row, options: argparse.Namespace) -> None:
-    line = json.dumps(asdict(row))
-    if options.json:
-        print(line, flush=True)
-    if options.out is not None:
-        with open(options.out, "a") as out:
-            out.write(line + "\n")
+    put_row(row, options)
     if not row.is_good:
         print(f"{row.side} {row.stage} {row.file} {row.damage}: {row.outcome}", file=sys.stderr, flush=True)

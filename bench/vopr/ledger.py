@@ -23,11 +23,11 @@ from edgefl.study.simulation.round_loop import simulate
 
 
 class BrokenPromiseError(Exception):
-    """What must never happen has happened."""
+    """Something has happened that must never happen."""
 
 
 class Ledger:
-    """What the server has said, by client and round."""
+    """This is a record of what the server has said, by client and round."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[int, int], str] = {}

@@ -47,7 +47,7 @@ class Process:
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk has no room now."""
+        """Return whether the disk has no room now."""
         return self.is_alive and self.schedule.now < self.full_until
 
     def kill(self, loses_power: bool) -> None:

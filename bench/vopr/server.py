@@ -30,7 +30,7 @@ from edgefl.server.store import Store
 
 @dataclass(frozen=True)
 class Service:
-    """What every life of the server shares.
+    """This has what every life of the server shares.
 
     keys  key of every client, or None in a run without keys
     over  called when a life ends by itself: with None after the end of the run, or with the error
