@@ -2,7 +2,7 @@
 # cuda_device.sh PART: what the CUDA backend is to show on a machine with an NVIDIA GPU, in parts of at most 10 minutes.
 #
 #     tests       the suites that run on a stand-in elsewhere, on the device; all built-in models track float64
-#     sanitizer   compute-sanitizer's four tools over every operation, where the machine has it and allows it
+#     sanitizer   compute-sanitizer's four tools over every kernel, where the machine has it and allows it
 #     times I/N   every N-th case of `python -m bench cuda`: 1/2 and 2/2 fit into two parts
 #
 # Needs an installed edgefl with the tests' packages, nvcc, and for times a torch with CUDA. Without a device it says so
@@ -41,8 +41,8 @@ case "$part" in
         logs=$(mktemp -d) shares=$(($(nproc) / 4 + 1))
         for tool in memcheck racecheck initcheck synccheck; do
             for ((share = 0; share < shares; share++)); do
-                EDGEFL_CUDA_EXACT=1 timeout 540 compute-sanitizer --tool "$tool" --log-file "$logs/$tool.$share.said" \
-                    "$python" -m pytest -q --nightly --share "$share/$shares" -p no:xdist -p no:cacheprovider -k cuda \
+                EDGEFL_CUDA_CASES=kernels EDGEFL_CUDA_EXACT=1 timeout 540 \
+                    compute-sanitizer --tool "$tool" --log-file "$logs/$tool.$share.said" "$python" -m pytest -q --nightly --share "$share/$shares" -p no:xdist -p no:cacheprovider -k cuda \
                     tests/kernels/test_operations.py tests/kernels/cuda/test_tf32.py tests/kernels/cuda/test_sparse.py \
                     > "$logs/$tool.$share.tests" 2>&1 &
             done

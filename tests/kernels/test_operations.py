@@ -14,6 +14,7 @@ from edgefl.kernels.table import TABLE
 
 from .calls import Answer, check_answer, each, is_emulated
 from .cases import Case, adversarial, by_operation
+from .cuda.sampling import of_every_kernel
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +25,11 @@ def answer(op: str) -> Callable[[Case], Answer]:
 
 @pytest.mark.parametrize("op", TABLE, scope="module")
 def test_operation_matches_reference(backend: ModuleType, op: str, answer: Callable[[Case], Answer]) -> None:
-    cases = adversarial(op)
-    if is_emulated(backend) and "conv2d" in op:
-        cases = cases[:: 1 if os.environ.get("EDGEFL_CUDA_CASES") == "all" else 5]  # some seconds each hundred
+    cases, asked = adversarial(op), os.environ.get("EDGEFL_CUDA_CASES")
+    if asked == "kernels" and backend.__name__.endswith(".cuda.backend"):
+        cases = of_every_kernel(backend, cases)
+    elif is_emulated(backend) and "conv2d" in op:
+        cases = cases[:: 1 if asked == "all" else 5]  # some seconds each hundred
     each((case, lambda case=case: check_answer(backend, case, answer(case))) for case in cases)
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgefl.kernels.cuda.launch import KernelArray, Launches
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
@@ -31,6 +30,7 @@ from ..cases import Args, Case, adversarial
 from ..cases_convolution import Geometry, forward, grad_input, grad_weight
 from ..cases_linear import linear_forward, linear_grad_input, linear_grad_weight, linear_update
 from . import standin
+from .sampling import launched
 
 CONVOLUTIONS = ("conv2d_forward", "conv2d_grad_input", "conv2d_grad_weight")
 LINEARS = ("linear_forward", "linear_grad_input", "linear_grad_weight", "linear_update")
@@ -82,11 +82,6 @@ def found(module: ModuleType, op: str, args: Args) -> bytes:
     return b"".join(
         value.tobytes() for value in run(module, op, copied(args)).values() if isinstance(value, np.ndarray)
     )
-
-
-def launched(module: ModuleType, case: Case) -> Launches:
-    given = [KernelArray(value) if isinstance(value, np.ndarray) else value for value in case.args().values()]
-    return list(module.KNOWN[case.op].body(*given))
 
 
 def of_whole_numbers(args: Args) -> Args:
