@@ -42,7 +42,8 @@ case "$part" in
         for tool in memcheck racecheck initcheck synccheck; do
             for ((share = 0; share < shares; share++)); do
                 EDGEFL_CUDA_CASES=kernels EDGEFL_CUDA_EXACT=1 timeout 540 \
-                    compute-sanitizer --tool "$tool" --log-file "$logs/$tool.$share.said" "$python" -m pytest -q --nightly --share "$share/$shares" -p no:xdist -p no:cacheprovider -k cuda \
+                    compute-sanitizer --tool "$tool" --log-file "$logs/$tool.$share.said" "$python" -m pytest -q \
+                    --nightly --share "$share/$shares" -p no:xdist -p no:cacheprovider -k cuda \
                     tests/kernels/test_operations.py tests/kernels/cuda/test_tf32.py tests/kernels/cuda/test_sparse.py \
                     > "$logs/$tool.$share.tests" 2>&1 &
             done
