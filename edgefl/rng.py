@@ -37,10 +37,11 @@ IDS = "ids"  # the ids for which an 8-byte key in a message stands, where the ke
 DROPOUT = "dropout"  # key from which a client's training in a round draws what its dropout layers drop
 ABSENT = "absent"  # whether a modelled device is gone when a round begins
 ROUNDING = "rounding"  # direction in which values are rounded to 8 bits, with seed 0
+FIXED = "fixed"  # direction in which a client's change is rounded to a whole number of steps
 
 PURPOSES = {
     INIT: 1, SELECT: 2, NEURONS: 3, DATA: 4, PARTITION: 5, SPLIT: 6, CARVE: 7, MASK: 8, MASK_BATCH: 9, IDS: 10,
-    HEAD: 11, ROUNDING: 12, DROPOUT: 13, ABSENT: 14,
+    HEAD: 11, ROUNDING: 12, DROPOUT: 13, ABSENT: 14, FIXED: 15,
 }  # fmt: skip
 
 _LOW = np.uint64(0xFFFFFFFF)

@@ -69,10 +69,10 @@ def test_legacy_distributions_are_pinned() -> None:
 
 
 def test_purpose_numbers_never_change() -> None:
-    assert list(rng.PURPOSES.values()) == list(range(1, 15))
+    assert list(rng.PURPOSES.values()) == list(range(1, 16))
     assert list(rng.PURPOSES)[:5] == ["init", "select", "neurons", "data", "partition"]
     assert list(rng.PURPOSES)[5:10] == ["split", "carve", "mask", "mask_batch", "ids"]
-    assert list(rng.PURPOSES)[10:] == ["head", "rounding", "dropout", "absent"]
+    assert list(rng.PURPOSES)[10:] == ["head", "rounding", "dropout", "absent", "fixed"]
 
 
 def test_drawing_in_parts_gives_the_same_words() -> None:

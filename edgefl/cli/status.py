@@ -79,6 +79,7 @@ def examine(path: Path) -> dict[str, Any]:
         "payload_bytes": sum(
             sum(log_record["down"].values()) + sum(log_record["up"].values()) for log_record in log_records
         ),
+        "limited_values": sum(log_record.get("limited_values", 0) for log_record in log_records),
         "measured_joules": measured(log_records),
         "socket_bytes": traffic[-1].sent + traffic[-1].received if traffic else 0,
         "frozen_bytes": frozen_bytes(path),
@@ -117,6 +118,8 @@ def describe(found: dict[str, Any]) -> str:
         lines.append(
             f"of accepted   {found['excluded']} excluded and {found['clipped']} clipped when their round closed"
         )
+    if found["limited_values"]:
+        lines.append(f"limited       {found['limited_values']} values of replies, before they were rounded")
     if found["open"]:
         absent = {*found["answered"], *(refusal["client"] for refusal in found["refusals"])}
         waiting = [client for client in found["open"]["clients"] if client not in absent]

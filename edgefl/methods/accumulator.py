@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from edgefl.methods.aggregation import MEAN, AggregationRule
+from edgefl.methods.fixed_point import RoundingName
 from edgefl.methods.task import MODEL
 from edgefl.methods.weighted_mean import Mean
 from edgefl.models.graph import Params
@@ -27,7 +28,12 @@ class Accumulator:
     """
 
     def __init__(
-        self, spec: ModelSpec, aggregation: AggregationRule = MEAN, old: Mapping[str, Params] | None = None
+        self,
+        spec: ModelSpec,
+        aggregation: AggregationRule = MEAN,
+        old: Mapping[str, Params] | None = None,
+        seed: int = 0,
+        round: int = 0,
     ) -> None:
         """Start with empty sums.
 
@@ -35,8 +41,10 @@ class Accumulator:
         aggregation  mean that is taken
         old          values before the round by payload, which some means need. A payload that is not in `old` carries
                      changes
+        seed, round  seed of the run and number of the round, by which some means round
         """
         self.spec, self._aggregation, self._old = spec, aggregation, old or {}
+        self._seed, self._round = seed, round
         self._others: dict[str, Mean] = {}
         self.mean = self._new(MODEL)
         self.masks: dict[int, Mask] = {}
@@ -51,6 +59,12 @@ class Accumulator:
             self._others[payload] = self._new(payload)
         return self._others[payload]
 
+    @property
+    def clipped(self) -> int | None:
+        """The number of values that the means clipped, or None if no mean clips."""
+        found = [mean.clipped for mean in (self.mean, *self._others.values()) if mean.clipped is not None]
+        return sum(found) if found else None
+
     def settle(self) -> None:
         """Close the sums: every reply has been added, and the means may be read."""
         for mean in (self.mean, *self._others.values()):
@@ -62,4 +76,5 @@ class Accumulator:
         """
         old = self._old.get(payload, {})
         params = {name: param for name, param in self.spec.params.items() if not old or name in old}
-        return self._aggregation.mean(replace(self.spec, params=params), old)
+        name = RoundingName(self._seed, self._round, payload)
+        return self._aggregation.mean(replace(self.spec, params=params), old, name)

@@ -24,7 +24,11 @@ class Mean:
     Updates are added in ascending client order, so that the result does not depend on the order of arrival. `settle` is
     called once, after the last update is added and before `total` or `over` is read. The means of robust_mean.py need
     this call.
+
+    clipped  number of values that were clipped before they were added. None: the mean does not clip
     """
+
+    clipped: int | None = None
 
     def __init__(self, spec: ModelSpec) -> None:
         self.total = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
@@ -89,7 +93,7 @@ def put_at(array: Array, block: Block) -> None:
         array[_axes(index)] = block.values
 
 
-def add_at(array: NDArray[np.float64], block: Block, amount: NDArray[np.float64] | float) -> None:
+def add_at(array: Array, block: Block, amount: Array | float) -> None:
     """Add an amount to the array at the block's coordinates. Ids are unique, so a plain indexed addition is enough."""
     index = block.index
     if index is None:

@@ -52,7 +52,7 @@ def test_four_devices_are_partitioned_their_samples(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"aggregation": "krum"}, "aggregation=krum; expected mean, clipped, trimmed:K or median with K >= 1"),
+        ({"aggregation": "krum"}, "aggregation=krum; expected mean, exact, clipped, trimmed:K or median with K >= 1"),
         ({"aggregation": "trimmed:3"}, "per_round=5; expected per_round >= 7 with aggregation=trimmed:3"),
         ({"aggregation": "median", "per_round": 2}, "per_round=2; expected per_round >= 3 with aggregation=median"),
         ({"bound": "drop"}, "bound=drop; expected off, clip, clip:FACTOR, refuse or refuse:FACTOR"),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.aggregation import AggregationRule
+from edgefl.methods.fixed_point import RoundingName
 from edgefl.methods.robust_mean import center
 from edgefl.methods.task import MODEL
 from edgefl.methods.weighted_mean import Mean
@@ -126,10 +127,10 @@ def test_clients_out_of_order_are_refused() -> None:
 def test_names_stand_for_aggregations() -> None:
     assert AggregationRule.parse("trimmed:2") == AggregationRule("trimmed", 2)
     assert [AggregationRule.parse(name).fewest for name in ("mean", "clipped", "trimmed:2", "median")] == [1, 1, 5, 3]
-    assert type(AggregationRule.parse("clipped").mean(SPEC, OLD)) is Mean
+    assert type(AggregationRule.parse("clipped").mean(SPEC, OLD, RoundingName(0, 1, MODEL))) is Mean
 
 
 @pytest.mark.parametrize("name", ["", "trimmed", "trimmed:0", "trimmed:x", "median:1", "krum", "trimmed:-1"])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"; expected mean, clipped, trimmed:K or median with K >= 1"):
+    with pytest.raises(ValueError, match=r"; expected mean, exact, clipped, trimmed:K or median with K >= 1"):
         AggregationRule.parse(name)

@@ -97,7 +97,9 @@ FEDERATION = Federation(GRAPH, _data(), tuple(map(_split, range(CLIENTS))), seed
 def simulated(path: Path, method: Algorithm = METHOD, rules: Rules = RULES) -> tuple[State, list[dict[str, Any]]]:
     """Return what simulate makes of the run: its final state and metrics."""
     journal = Journal(path)
-    settings = Settings(rules.rounds, rules.eval_every, values=rules.values)
+    settings = Settings(
+        rules.rounds, rules.eval_every, values=rules.values, aggregation_settings=rules.aggregation_settings
+    )
     state = simulate(method, FEDERATION, settings, journal)
     journal.close()
     return state, list(read_metrics(path))

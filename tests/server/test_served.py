@@ -39,10 +39,13 @@ from edgefl.methods import (
     SubFedAvg,
     Subsampling,
 )
+from edgefl.methods.aggregation import AggregationRule
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds import state_file
+from edgefl.methods.rounds.round_closing import AggregationSettings
 from edgefl.methods.task import State
 from edgefl.server import run_history
+from edgefl.server.round_rules import Rules
 from edgefl.study.simulation.journal import Journal
 from tests.server.served import CLIENTS, METHOD, RULES, World, simulated
 
@@ -107,8 +110,8 @@ def as_bytes(params: Mapping[str, np.ndarray]) -> dict[str, bytes]:
 class Expected:
     """The result of simulate for a method."""
 
-    def __init__(self, path: Path, method: Algorithm) -> None:
-        self.state, self.log_records = simulated(path, method)
+    def __init__(self, path: Path, method: Algorithm, rules: Rules = RULES) -> None:
+        self.state, self.log_records = simulated(path, method, rules)
         journal = Journal(path)
         self.models = [journal.load_client_state(client) for client in range(CLIENTS)]
         journal.close()
@@ -138,6 +141,16 @@ def test_a_served_run_equals_simulate(name: str, expected: dict[str, Expected], 
     world = World(tmp_path, METHODS[name])
     world.finish()
     expected[name].check(world)
+
+
+@pytest.mark.parametrize("name", ["fedspu", "scaffold"])
+def test_a_served_run_of_whole_numbers_equals_simulate(name: str, tmp_path: Path) -> None:
+    rules = replace(RULES, aggregation_settings=AggregationSettings(AggregationRule.parse("exact")))
+    expected = Expected(tmp_path / "simulated", METHODS[name], rules)
+    world = World(tmp_path / "served", METHODS[name], rules)
+    world.finish()
+    expected.check(world)
+    assert all(record["limited_values"] == 0 for record in expected.log_records)
 
 
 def records_of_a_run(path: Path) -> int:

@@ -54,12 +54,15 @@ class AggregationResult(NamedTuple):
     excluded  reason for each reply that was left out
     clipped   reason for each reply that was shortened
     counted   number of samples with which a client counts that has more than the limit
+    limited   number of values, of all replies, whose change was limited before it was rounded. None: the aggregation
+              does not round
     """
 
     state: State
     excluded: Mapping[int, str] = {}
     clipped: Mapping[int, str] = {}
     counted: Mapping[int, int] = {}
+    limited: int | None = None
 
 
 def close(
@@ -82,7 +85,7 @@ def close(
         replies, beyond = _bounded(replies, aggregation_settings.bound, old, task.spec)
     if aggregation_settings.aggregation.kind == "clipped":
         replies = _to_the_median(replies, old, task.spec)
-    accumulator = Accumulator(task.spec, aggregation_settings.aggregation, old)
+    accumulator = Accumulator(task.spec, aggregation_settings.aggregation, old, task.seed, round)
     for plan, _ in accepted:
         if plan.client in replies:
             algorithm.aggregate(accumulator, plan, replies[plan.client])
@@ -91,7 +94,7 @@ def close(
     stopped = [client for client, reply in replies.items() if reply.status == "stopped"]
     after = after_round(task, algorithm, state, after, stopped, round)
     is_out = aggregation_settings.bound.kind == "refuse"
-    return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, counted)
+    return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, counted, accumulator.clipped)
 
 
 def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:

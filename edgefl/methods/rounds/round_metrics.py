@@ -139,6 +139,8 @@ def round_metrics(
         log_record["train_loss"] = sum(losses) / len(losses)
     if flops := _flops(clients):
         log_record["flops"] = flops
+    if closing.limited is not None:
+        log_record["limited_values"] = closing.limited
     if "running" in state.values:
         log_record["running"] = len(state.values["running"])
     log_record["seconds"] = seconds
