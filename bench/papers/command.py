@@ -17,6 +17,7 @@ from bench.papers import (
     adapted,
     comparison,
     comparison_run,
+    draws,
     fair,
     fedspa,
     fedspu,
@@ -52,7 +53,8 @@ OTHERS = {
     "adapted": partial(comparison_run.main, study=adapted.ADAPTED, show=adapted.print_table),
     "fair": partial(comparison_run.main, study=fair.FAIR, show=fair.print_table),
     **{
-        name: partial(comparison_run.main, study=study, show=fair.print_table) for name, study in rivals.STUDIES.items()
+        name: partial(comparison_run.main, study=study, show=fair.print_table)
+        for name, study in {**rivals.STUDIES, **draws.STUDIES}.items()
     },
     "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
     "newcomers": partial(comparison_run.main, study=newcomers.NEWCOMERS, show=newcomers.print_table),

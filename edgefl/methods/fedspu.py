@@ -16,16 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl import rng
 from edgefl.errors import PlanError
 from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel, minibatches, passes
 from edgefl.methods.early_stopping import EarlyStopping, runners
 from edgefl.methods.local_steps import LocalSteps
+from edgefl.methods.neuron_draws import NeuronDraws
 from edgefl.methods.option_checks import check, check_sgd, check_tiers
 from edgefl.methods.plan import Plan, Reply
-from edgefl.methods.sampling import sample_clients, tier
+from edgefl.methods.sampling import tier
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.methods.trained_part_checks import check_neurons
 from edgefl.models.graph import Params
@@ -34,7 +34,7 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 
 @dataclass(frozen=True)
-class FedSPU(EarlyStopping, LocalSteps):
+class FedSPU(NeuronDraws, EarlyStopping, LocalSteps):
     """The method FedSPU, or FedSPU+ES with `es=True`.
 
     keep         p_k: share of active neurons of each capacity tier. The clients are split into equal clusters in the
@@ -94,7 +94,8 @@ class FedSPU(EarlyStopping, LocalSteps):
         return State({MODEL: initial}, values)
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        chosen = sample_clients(task, state.values["running"], self.per_round, round)
+        running = state.values["running"]
+        chosen = self.take_part(task, running, self.per_round, round, lambda client: self.share(task, client))
         return [self._plan(task, state, round, client) for client in chosen]
 
     def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
@@ -105,8 +106,7 @@ class FedSPU(EarlyStopping, LocalSteps):
         return min(self.tier(client, task.clients), task.limits.get(client, 1.0))
 
     def _drawn(self, task: Task, state: State, round: int, client: int, p: float) -> Plan:
-        stream = rng.stream(task.seed, rng.NEURONS, client=client, round=round)
-        neurons = NeuronSet.draw(task.spec, p, stream)
+        neurons = NeuronSet.draw(task.spec, p, self.drawing(task, client, p, round))
         whole = neurons.is_full or (self.first_state == "current_global" and client not in state.values["seen"])
         payload = take(state.arrays[MODEL], task.spec, None if whole else neurons)
         return Plan("train", round, client, neurons, {MODEL: payload}, {"keep": p})

@@ -17,9 +17,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from edgefl import rng
 from edgefl.learning.learner import Learner
 from edgefl.methods.client_state import ClientState
+from edgefl.methods.neuron_draws import NeuronDraws
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.submodel_training import SubModels, cut, planned, put_back
 from edgefl.methods.task import MODEL, State, Task
@@ -34,7 +34,7 @@ FROZEN: tuple[Kind, ...] = ("frozen",)
 
 
 @dataclass(frozen=True)
-class RandomDropout(SubModels):
+class RandomDropout(NeuronDraws, SubModels):
     """Random sub-models: a client trains the neurons that are drawn for it, as a smaller model.
 
     scale  whether the remaining inputs of a layer stand for the missing inputs as well: in a client's model every
@@ -52,9 +52,13 @@ class RandomDropout(SubModels):
 
     # The server.
 
+    def chosen(self, task: Task, round: int) -> list[int]:
+        everybody = range(task.clients)
+        return self.take_part(task, everybody, self.per_round, round, lambda client: self.share(task, client))
+
     def client_plan(self, task: Task, state: State, round: int, client: int) -> Plan:
         p = self.share(task, client)
-        neurons = NeuronSet.draw(task.spec, p, rng.stream(task.seed, rng.NEURONS, client=client, round=round))
+        neurons = NeuronSet.draw(task.spec, p, self.drawing(task, client, p, round))
         payload = take(state.arrays[MODEL], task.spec, neurons)
         return Plan("train", round, client, neurons, {MODEL: payload}, {"keep": p})
 

@@ -55,8 +55,11 @@ class SubModels(FedAvg):
         return min(tier(self.keep, client, task.clients), task.limits.get(client, 1.0))
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        chosen = sample_clients(task, range(task.clients), self.per_round, round)
-        return [self.client_plan(task, state, round, client) for client in chosen]
+        return [self.client_plan(task, state, round, client) for client in self.chosen(task, round)]
+
+    def chosen(self, task: Task, round: int) -> list[int]:
+        """Server: return the clients of a round, in ascending order."""
+        return sample_clients(task, range(task.clients), self.per_round, round)
 
     def replan(self, task: Task, state: State, plan: Plan) -> Plan:
         return self.client_plan(task, state, plan.round, plan.client)
