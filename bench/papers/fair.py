@@ -52,7 +52,7 @@ FAIR = Study(
         "FedAvg": METHODS["FedAvg"],
         "SCAFFOLD": _with(METHODS["SCAFFOLD"], {"server_lr": 0.5}, {"server_lr": 1.5}),
         "FedRep": _with(METHODS["FedRep"], {"head_epochs": 2, "epochs": 3}, {"head_epochs": 3, "epochs": 2}),
-        "FedBABU": _with(METHODS["FedBABU"], {"ft_epochs": 5}, {"ft": "head", "ft_epochs": 5}),
+        "FedBABU": _with(METHODS["FedBABU"], {"ft_epochs": 5}, {"ft_epochs": 5, "ft_lr": 0.01}),
         "FedMP": _with(METHODS["FedMP"], {"weight": "samples"}),
         "PruneFL": _with(METHODS["PruneFL"], {"density": 0.7}, {"every": 10}),
         "Hermes": _with(METHODS["Hermes"], {"prune_rate": 0.1}, {"accuracy": 0.8}),

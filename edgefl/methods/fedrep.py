@@ -16,9 +16,9 @@ from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import FitResult
 from edgefl.methods.client_state import ClientState, OwnModel, minibatches, passes
 from edgefl.methods.option_checks import check
-from edgefl.methods.personal_head import Personal
+from edgefl.methods.personal_head import Personal, steps_of
 from edgefl.methods.plan import Plan, Reply
-from edgefl.methods.shared_body import SharedBody, steps_of
+from edgefl.methods.shared_body import SharedBody
 from edgefl.methods.task import BODY
 from edgefl.models.neurons.update import values
 

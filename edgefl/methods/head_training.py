@@ -103,16 +103,14 @@ class HeadTraining(OwnHead, EarlyStopping, OptimizerSettings):
         mine.head_steps(epochs, self.optimizer_at(self.beta), self.chunk, cut_of(plan))
         yield mine.model
 
-    @property
-    def has_newcomers(self) -> bool:
-        """Return whether a client that never took part can be tested. It knows no cut of a head of several layers."""
-        return self.head_layers == 1
-
     @contextmanager
     def newcomer(self, client_state: ClientState, arrays: Mapping[str, Params]) -> Iterator[OwnModel]:
         """Yield the common body under a new head after `tau` steps of the head."""
-        mine = self.personal(client_state, arrays[BODY])
-        mine.head_steps(self.tau, self.optimizer_at(self.beta), self.chunk)
+        mine, optimizer = self.personal(client_state, arrays[BODY]), self.optimizer_at(self.beta)
+        if self.head_layers == 1:
+            mine.head_steps(self.tau, optimizer, self.chunk)
+        else:
+            mine.whole_steps(self.tau, optimizer)  # no plan has named the cut of a head of several layers
         yield mine.model
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:

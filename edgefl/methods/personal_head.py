@@ -7,7 +7,7 @@ Source  FedPer (arXiv:1912.00818) and PFLEGO, section 3.1. ALGORITHMS 6 and 7.8
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from edgefl import rng
 from edgefl.errors import DataError
 from edgefl.learning.batches import RepeatedBatch
+from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array, Evaluation, Learner, Samples
 from edgefl.learning.optimizers import Optimizer
 from edgefl.methods.client_state import ClientState, OwnModel
@@ -107,6 +108,15 @@ class Personal:
             head = self.learner.rest(cut) if cut else self.learner.head()
             head.fit(labelled, RepeatedBatch(everything, count), optimizer)
 
+    def whole_steps(self, count: int, optimizer: Optimizer) -> None:
+        """Take the steps of `head_steps` through the whole model in every step, as one batch of all training samples.
+
+        It needs no name of a cut, and the time and memory of so many whole passes.
+        """
+        if count:
+            every = RepeatedBatch(self.client_state.train, count)
+            self.learner.fit(self.samples, every, optimizer, steps_of(self.head))
+
     def keep_head(self) -> None:
         """Keep the present head as the client's head."""
         head = {name: value.copy() for name, value in self.learner.read(self.head).items()}
@@ -115,6 +125,11 @@ class Personal:
     def evaluate(self) -> Evaluation:
         """Evaluate the model on the client's own test samples."""
         return self.model.evaluate(self.client_state.test)
+
+
+def steps_of(names: Collection[str]) -> FitOptions:
+    """Return the options of steps of these parameters, in which all others keep their bits. Running statistics stay."""
+    return FitOptions(trainable=frozenset(map(layer_of, names)), bn_frozen="freeze")
 
 
 def head_names(spec: ModelSpec, layers: int) -> tuple[str, ...]:

@@ -6,22 +6,20 @@ on the clients (personal_head.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.own_head import OwnHead
-from edgefl.methods.personal_head import Personal
+from edgefl.methods.personal_head import Personal, steps_of
 from edgefl.methods.plan import Plan, Reply, tested
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
-from edgefl.models.neurons.model_spec import layer_of
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,3 @@ class SharedBody(OwnHead, EarlyStopping, LocalTraining):
         options = steps_of(self.head(client_state.spec))
         with self.own(client_state, arrays[BODY]) as mine:
             yield self.refit(mine, client_state, self.head_passes, self.batch, options=options)
-
-
-def steps_of(names: Collection[str]) -> FitOptions:
-    """Return the options of steps of these parameters, in which all others keep their bits. Running statistics stay."""
-    return FitOptions(trainable=frozenset(map(layer_of, names)), bn_frozen="freeze")

@@ -72,6 +72,27 @@ def play(method: OwnHead, about: Task, client_states: Sequence[ClientState], sta
     return [plan.client for plan in plans]
 
 
+@pytest.mark.parametrize("method", [PFLEGO(**RATES, head_layers=2), FedRecon(**{**RATES, "rho": 0.5}, head_layers=2)])
+@pytest.mark.parametrize("loss", ["cross-entropy", "mse"])
+def test_a_newcomer_takes_the_steps_of_a_deep_head(method: PFLEGO | FedRecon, loss: str) -> None:
+    """It has no plan that names the cut. Its whole passes end where steps on the features of the cut end."""
+    about, body = task(loss), arrays_of_a_body(method)
+    by_features = method.personal(federation(loss)[1], body)
+    by_features.head_steps(method.tau, method.optimizer_at(method.beta), 5, method.cut(about)["cut"])
+    with method.newcomer(federation(loss)[1], {BODY: body}) as mine:
+        for name, value in by_features.learner.read().items():
+            np.testing.assert_allclose(mine.learner.read()[name], value, rtol=0, atol=1e-6)
+            assert name not in body or same_bits({name: mine.learner.read()[name]}, {name: body[name]})
+    assert method.has_newcomers
+
+
+def arrays_of_a_body(method: OwnHead) -> dict[str, Any]:
+    """Return a body with other values than those that clients begin with."""
+    graph = three_layers()
+    names, values = method.body_names(ModelSpec.of(graph)), graph.init(rng.stream(2, rng.INIT))
+    return {name: values[name] for name in names}
+
+
 # The methods in torch's float64.
 
 
