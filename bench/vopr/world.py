@@ -54,7 +54,7 @@ class World:
     """One simulation."""
 
     def __init__(self, seed: int, hours: float, devices: int, method: str, root: Path) -> None:
-        self.schedule = schedule = Schedule(seed)
+        self.schedule = schedule = Schedule(seed, str(root))
         self._hours, self._root, stream = hours, root, schedule.stream("settings")
         self._stream = schedule.stream("restarts")
         per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
@@ -216,7 +216,7 @@ def simulate(seed: int, hours: float, devices: int, method: str) -> Outcome:
     schedule = world.schedule
     return Outcome(
         seed,
-        world.failure,
+        None if world.failure is None else schedule.placeless(world.failure),
         schedule.digest,
         schedule.now / 3600,
         schedule.events,
