@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 from bench.vopr import mutants
+from bench.vopr.savings import STEPS
 from bench.vopr.world import Outcome, simulate
 from edgefl.methods import METHODS
 
@@ -25,12 +26,13 @@ def main(arguments: list[str]) -> int:
             print(line, flush=True)
         return 0
     for seed in range(options.seed, options.seed + options.seeds):
-        outcome = simulate(seed, options.hours, options.devices, options.method)
+        outcome = simulate(seed, options.hours, options.devices, options.method, options.training)
         print(_line(outcome), flush=True)
         if outcome.failure is not None:
             print(*outcome.trace, sep="\n")
             again = f"python -m bench vopr --seed {seed} --hours {options.hours:g} --devices {options.devices}"
-            print(f"commit {_commit()}; repeat it with: {again} --method {options.method}")
+            again += f" --method {options.method} --training {options.training}"
+            print(f"commit {_commit()}; repeat it with: {again}")
             return 1
     return 0
 
@@ -42,6 +44,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--hours", type=float, default=1.0, metavar="H", help="virtual hours of faults; default: 1")
     parser.add_argument("--devices", type=int, default=8, metavar="D", help="number of devices; default: 8")
     parser.add_argument("--method", default="fedspu", choices=sorted(METHODS), help="method; default: fedspu")
+    parser.add_argument(
+        "--training",
+        default="stub",
+        choices=sorted(STEPS),
+        help="steps of training, with arithmetic or without; default: stub",
+    )
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
     options = parser.parse_args(arguments)
     if options.seed < 0 or options.seeds < 1 or options.devices < 1 or not 0 < options.hours <= 1000:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
-from bench.vopr import faults, federation, seams
+from bench.vopr import faults, federation, savings, seams
 from bench.vopr.device import DeviceProcess
 from bench.vopr.disk import Disk
 from bench.vopr.faults import Fault
-from bench.vopr.ledger import BrokenPromiseError, Ledger, check_replay
+from bench.vopr.ledger import BrokenPromiseError, Ledger
 from bench.vopr.network import Network
 from bench.vopr.process import Process
+from bench.vopr.replay import check_replay
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import ServerProcess, Service
 from edgefl.server.round_deadline import AdaptiveDeadline
@@ -53,9 +54,9 @@ class Outcome:
 class World:
     """One simulation."""
 
-    def __init__(self, seed: int, hours: float, devices: int, method: str, root: Path) -> None:
+    def __init__(self, seed: int, hours: float, devices: int, method: str, training: str, root: Path) -> None:
         self.schedule = schedule = Schedule(seed, str(root))
-        self._hours, self._root, stream = hours, root, schedule.stream("settings")
+        self._hours, self._training, stream = hours, training, schedule.stream("settings")
         self._stream = schedule.stream("restarts")
         per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
         rounds = max(2, round(hours * 3600 / ROUND_S))
@@ -80,7 +81,7 @@ class World:
     def run(self) -> None:
         """Simulate until the end, or until a promise is broken."""
         hours, clients = self._hours, len(self._disks)
-        with seams.placed(self.schedule):
+        with seams.placed(self.schedule), savings.made(self._training):
             self._start_server()
             for client in self._disks:
                 self.schedule.after(self._stream.random() * ROUND_S, lambda client=client: self._start_device(client))
@@ -207,11 +208,11 @@ def _rules(stream: random.Random, rounds: int, eval_every: int, devices: int, pe
     )
 
 
-def simulate(seed: int, hours: float, devices: int, method: str) -> Outcome:
+def simulate(seed: int, hours: float, devices: int, method: str, training: str = "stub") -> Outcome:
     """Simulate one seed in a temporary folder."""
     begun = process_time()
     with tempfile.TemporaryDirectory(prefix="vopr-", dir=_memory()) as folder:
-        world = World(seed, hours, devices, method, Path(folder))
+        world = World(seed, hours, devices, method, training, Path(folder))
         world.run()
     schedule = world.schedule
     return Outcome(
