@@ -16,7 +16,9 @@ stub_steps   training without arithmetic
 savings      what is left out to save time
 federation   the small federation that all processes belong to
 faults       which faults come, and when
+case         one simulation as a value, and its command
 world        the parts put together, from the first event to the verdict
+shrinking    the smallest list of faults that breaks a promise
 mutants      mistakes, and the seeds that find them
 command      the command line
 """
