@@ -19,6 +19,7 @@ faults       which faults come, and when
 case         one simulation as a value, and its command
 world        the parts put together, from the first event to the verdict
 shrinking    the smallest list of faults that breaks a promise
+night        many schedules over ten methods, with a record from which they go on
 mutants      mistakes, and the seeds that find them
 command      the command line
 """

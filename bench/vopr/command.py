@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from bench.vopr import mutants
+from bench.vopr import mutants, night
 from bench.vopr.case import Case, numbers
 from bench.vopr.savings import STEPS
 from bench.vopr.shrinking import shrunk
@@ -28,13 +29,18 @@ def main(arguments: list[str]) -> int:
         for line in mutants.tried(options.seeds):
             print(line, flush=True)
         return 0
+    like = Case(options.seed, options.hours, options.devices, options.method, options.training, options.faults)
+    if options.night is not None:
+        planned = night.Night(like, options.seed, options.seeds, _commit())
+        for line in night.run(planned, options.night, options.jobs):
+            print(line, flush=True)
+        return int(night.failures(options.night) > 0)
     for seed in range(options.seed, options.seed + options.seeds):
-        case = Case(seed, options.hours, options.devices, options.method, options.training, options.faults)
-        outcome = simulated(case)
+        outcome = simulated(replace(like, seed=seed))
         print(_line(outcome), flush=True)
         if outcome.failure is not None:
             print(*outcome.trace, sep="\n")
-            print(f"commit {_commit()}; repeat it with: {case.command}", flush=True)
+            print(f"commit {_commit()}; repeat it with: {outcome.case.command}", flush=True)
             if options.shrink:
                 print(*_smallest(outcome, options.shrink), sep="\n")
             return 1
@@ -74,6 +80,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         metavar="S",
         help="seconds of CPU in which the smallest list of faults is looked for; default: 300",
     )
+    parser.add_argument(
+        "--night", type=Path, metavar="FILE", help="simulate ten methods in turn, and go on from this record"
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes of --night; default: 1")
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
     options = parser.parse_args(arguments)
     if options.seed < 0 or options.seeds < 1 or options.devices < 1 or not 0 < options.hours <= 1000:
@@ -94,5 +104,7 @@ def _line(outcome: Outcome) -> str:
 
 
 def _commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    """Return the commit of the code, with "-dirty" behind it if files have changed since."""
+    asked = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    found = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
     return found.stdout.strip() or "unknown"

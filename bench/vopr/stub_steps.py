@@ -11,7 +11,7 @@ import hashlib
 
 import numpy as np
 
-from edgefl.learning.batches import keyed
+from edgefl.learning.batches import keyed, pieces
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array, Batches, FitResult, Samples
 from edgefl.learning.optimizers import Optimizer
@@ -21,6 +21,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.trainable_parameters import TrainableParameters
 from edgefl.models.neurons.trainable_slice import WHOLE
 
+STEPS_AT_ONCE = 256  # batches that are asked for together
 HALF, WORD = np.float32(0.5), np.float32(2**16)
 
 
@@ -34,7 +35,7 @@ class StubSteps:
     def fit(self, samples: Samples, batches: Batches, optimizer: Optimizer, options: FitOptions) -> FitResult:
         """Move the parameters that the options select. The loss is drawn from (0, 1]."""
         trainable = TrainableParameters.of(self._spec, options.trainable)
-        rows = list(batches)
+        rows = [row for piece in pieces(batches, STEPS_AT_ONCE) for row in piece]
         examples = sum(map(len, rows))
         everything = np.concatenate(rows)
         said = (optimizer, options.delta, options.bn_frozen, keyed(batches), list(map(len, rows)), samples.scale)
