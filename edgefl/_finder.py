@@ -17,6 +17,7 @@ from warnings import warn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SERVER = os.path.join(os.path.dirname(HERE), "server")
+IS_CHECKOUT = os.path.isdir(SERVER) and not os.path.isdir(os.path.join(HERE, "server"))
 FORMER = {  # a documented former path -> the present path
     "edgefl.algorithms": "edgefl.methods",
     "edgefl.algorithms.base": "edgefl.methods",
@@ -59,12 +60,14 @@ NAMES = {
 
 
 class Finder:
-    """An entry of sys.meta_path. Python asks it last, only about names that the other entries have not found."""
+    """An entry of sys.meta_path. Python asks it first. An editable install of another checkout has an entry, too, which
+    would find the server of that checkout.
+    """
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return the specification of the server in a checkout or of a former path, and None for every other name."""
-        if name == "edgefl.server" and os.path.isdir(SERVER):
+        if name == "edgefl.server" and IS_CHECKOUT:
             loader = SourceFileLoader(name, os.path.join(SERVER, "__init__.py"))
             spec = ModuleSpec(name, loader, origin=loader.path, is_package=True)
             spec.submodule_search_locations, spec.has_location = [SERVER], True
@@ -96,4 +99,4 @@ class FormerLoader:
 
 def install() -> None:
     """Add the finder to sys.meta_path."""
-    sys.meta_path.append(Finder)
+    sys.meta_path.insert(0, Finder)

@@ -23,6 +23,26 @@ def test_the_server_has_one_name_and_one_path() -> None:
     assert not [name for name in sys.modules if name.split(".")[0] == "server"]
 
 
+OTHER_CHECKOUT = """
+import sys
+
+class Installed:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "edgefl.server":
+            raise AssertionError("the entry of the other checkout was asked for the server")
+
+sys.meta_path.insert(0, Installed)
+import edgefl.server
+print(edgefl.server.__file__)
+"""
+
+
+def test_the_server_is_that_of_the_checkout_while_another_checkout_is_installed() -> None:
+    done = subprocess.run([sys.executable, "-c", OTHER_CHECKOUT], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == str(ROOT / "server" / "__init__.py"), done.stderr
+
+
 @pytest.mark.parametrize("before", finder.FORMER)
 def test_a_path_of_before_warns_and_gives_the_names_of_now(before: str) -> None:
     sys.modules.pop(before, None)

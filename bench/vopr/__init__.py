@@ -11,9 +11,15 @@ server       the server as a process
 device       a device as a process
 liar         a device that sends wrong values
 ledger       the promises that must hold after every event
+replay       the replay of a run, which has to end with its parameters
+stub_steps   training without arithmetic
+savings      what is left out to save time
 federation   the small federation that all processes belong to
 faults       which faults come, and when
+case         one simulation as a value, and its command
 world        the parts put together, from the first event to the verdict
+shrinking    the smallest list of faults that breaks a promise
+night        many schedules over ten methods, with a record from which they go on
 mutants      mistakes, and the seeds that find them
 command      the command line
 """

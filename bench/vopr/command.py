@@ -1,17 +1,22 @@
 """`python -m bench vopr`: simulates a federation under faults, one seed after another, and prints a line for each seed.
 
 The same seed gives the same simulation and the same digest. If a promise is broken, the command prints what happened
-last, with the seed, and the exit status is 1.
+last, the command that repeats it, and the smallest list of faults that breaks the promise. The exit status is then 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from bench.vopr import mutants
-from bench.vopr.world import Outcome, simulate
+from bench.vopr import mutants, night
+from bench.vopr.case import Case, numbers
+from bench.vopr.savings import STEPS
+from bench.vopr.shrinking import shrunk
+from bench.vopr.world import Outcome, simulated
 from edgefl.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,15 +29,32 @@ def main(arguments: list[str]) -> int:
         for line in mutants.tried(options.seeds):
             print(line, flush=True)
         return 0
+    like = Case(options.seed, options.hours, options.devices, options.method, options.training, options.faults)
+    if options.night is not None:
+        planned = night.Night(like, options.seed, options.seeds, _commit())
+        for line in night.run(planned, options.night, options.jobs):
+            print(line, flush=True)
+        return int(night.failures(options.night) > 0)
     for seed in range(options.seed, options.seed + options.seeds):
-        outcome = simulate(seed, options.hours, options.devices, options.method)
+        outcome = simulated(replace(like, seed=seed))
         print(_line(outcome), flush=True)
         if outcome.failure is not None:
             print(*outcome.trace, sep="\n")
-            again = f"python -m bench vopr --seed {seed} --hours {options.hours:g} --devices {options.devices}"
-            print(f"commit {_commit()}; repeat it with: {again} --method {options.method}")
+            print(f"commit {_commit()}; repeat it with: {outcome.case.command}", flush=True)
+            if options.shrink:
+                print(*_smallest(outcome, options.shrink), sep="\n")
             return 1
     return 0
+
+
+def _smallest(found: Outcome, limit_s: float) -> Iterator[str]:
+    """Yield the lines about the smallest schedule that breaks the promise, too."""
+    outcome = shrunk(found, limit_s)
+    yield f"{len(outcome.befallen)} of its {len(found.befallen)} faults break the promise, too:"
+    for number, time_s, fault in outcome.befallen:
+        yield f"  fault {number} at {time_s:.1f} s: {fault}"
+    yield _line(outcome)
+    yield f"repeat it with: {outcome.case.command}"
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -42,6 +64,26 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--hours", type=float, default=1.0, metavar="H", help="virtual hours of faults; default: 1")
     parser.add_argument("--devices", type=int, default=8, metavar="D", help="number of devices; default: 8")
     parser.add_argument("--method", default="fedspu", choices=sorted(METHODS), help="method; default: fedspu")
+    parser.add_argument(
+        "--training",
+        default="stub",
+        choices=sorted(STEPS),
+        help="steps of training, with arithmetic or without; default: stub",
+    )
+    parser.add_argument(
+        "--faults", type=numbers, metavar="N,N", help="the planned faults that come, by number, or none; default: all"
+    )
+    parser.add_argument(
+        "--shrink",
+        type=float,
+        default=300.0,
+        metavar="S",
+        help="seconds of CPU in which the smallest list of faults is looked for; default: 300",
+    )
+    parser.add_argument(
+        "--night", type=Path, metavar="FILE", help="simulate ten methods in turn, and go on from this record"
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes of --night; default: 1")
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
     options = parser.parse_args(arguments)
     if options.seed < 0 or options.seeds < 1 or options.devices < 1 or not 0 < options.hours <= 1000:
@@ -55,11 +97,14 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 def _line(outcome: Outcome) -> str:
     what = "held" if outcome.failure is None else f"BROKEN: {outcome.failure}"
     return (
-        f"seed {outcome.seed}: {what}; {outcome.hours:.2f} h, {outcome.rounds} rounds, {outcome.verdicts} verdicts,"
-        f" {outcome.crashes} crashes, {outcome.events} events, {outcome.cpu_s:.2f} s of CPU, digest {outcome.digest}"
+        f"seed {outcome.case.seed}: {what}; {outcome.hours:.2f} h, {outcome.rounds} rounds,"
+        f" {outcome.verdicts} verdicts, {outcome.crashes} crashes, {outcome.events} events,"
+        f" {outcome.cpu_s:.2f} s of CPU, digest {outcome.digest}"
     )
 
 
 def _commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    """Return the commit of the code, with "-dirty" behind it if files have changed since."""
+    asked = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    found = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
     return found.stdout.strip() or "unknown"

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 UNSEEN = "-shm"  # end of the name of SQLite's shared memory, which is no part of what a process leaves
@@ -37,29 +39,36 @@ class Disk:
                 file = Path(folder) / name
                 self._bytes[file.stat().st_ino] = file.read_bytes()
 
-    def sync(self, path: Path) -> None:
+    def sync(self, path: str | Path) -> None:
         """Make the bytes of a file durable, or the names of a directory."""
-        number = path.stat().st_ino
-        if path.is_dir():
-            self._names[number] = _entries(path)
-            self._renames.pop(number, None)
+        found = os.stat(path)
+        if stat.S_ISDIR(found.st_mode):
+            self._names[found.st_ino] = _entries(path)
+            self._renames.pop(found.st_ino, None)
         else:
-            self._bytes[number] = path.read_bytes()
+            with open(path, "rb") as file:
+                self._bytes[found.st_ino] = file.read()
 
-    def sync_own(self, path: Path) -> None:
+    def sync_own(self, path: str | Path) -> None:
         """Make a file of SQLite durable with its name. SQLite writes it within a commit, and then syncs it."""
-        self._bytes[path.stat().st_ino] = None
-        self._names.setdefault(path.parent.stat().st_ino, {})[path.name] = path.stat().st_ino
+        folder, name = os.path.split(path)
+        number = os.stat(path).st_ino
+        self._bytes[number] = None
+        self._names.setdefault(os.stat(folder).st_ino, {})[name] = number
 
-    def keep(self, path: Path) -> None:
+    def keep(self, path: str | Path) -> None:
         """Note that a name is about to go. Its file keeps its number, which no other file gets then."""
-        if path.is_file() and not (kept := self._freed / str(path.stat().st_ino)).exists():
-            os.link(path, kept)
+        with suppress(FileNotFoundError):
+            found = os.stat(path)
+            if stat.S_ISREG(found.st_mode):
+                with suppress(FileExistsError):
+                    os.link(path, self._freed / str(found.st_ino))
 
-    def renamed(self, old: Path, new: Path) -> None:
+    def renamed(self, old: str | Path, new: str | Path) -> None:
         """Note a rename within a directory, which has just been made."""
-        renames = self._renames.setdefault(new.parent.stat().st_ino, [])
-        renames.append((old.name, new.name, new.stat().st_ino))
+        folder, name = os.path.split(new)
+        renames = self._renames.setdefault(os.stat(folder).st_ino, [])
+        renames.append((os.path.basename(old), name, os.stat(new).st_ino))
 
     def turn_over(self, loses_power: bool) -> None:
         """Go on with what is left after a crash, in a new folder. The old folder stays until `drop_old`."""
@@ -129,6 +138,6 @@ class Disk:
         new.write_bytes(last)
 
 
-def _entries(folder: Path) -> dict[str, int]:
+def _entries(folder: str | Path) -> dict[str, int]:
     """Return the entries of a directory, by name."""
     return {entry.name: entry.inode() for entry in os.scandir(folder)}

@@ -1,4 +1,4 @@
-"""The small federation of a simulation: a model of 59 parameters, and a few samples for each client."""
+"""The small federation of a simulation: a model of two matrices, 48 parameters,, and a few samples for each client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from edgefl.models.graph.operations import Linear, ReLU
 SAMPLES, FEATURES, CLASSES = 12, 3, 3  # of each client
 GRAPH = Graph(
     (FEATURES,),
-    (Node("fc1", Linear(3, 8), ("input",)), Node("relu", ReLU(), ("fc1",)), Node("fc2", Linear(8, 3), ("relu",))),
+    (
+        Node("fc1", Linear(3, 8, bias=False), ("input",)),
+        Node("relu", ReLU(), ("fc1",)),
+        Node("fc2", Linear(8, 3, bias=False), ("relu",)),
+    ),
 )
 
 

@@ -16,7 +16,9 @@ class Fiber:
 
     def __init__(self, process: Process, main: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         self._process, self._schedule, self._main, self._failed = process, process.schedule, main, failed
-        self._turn, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._turn, self._back = threading.Lock(), threading.Lock()  # each is released to hand the turn over
+        self._turn.acquire()
+        self._back.acquire()
         self._wait = 0  # number of the present wait
         self._is_waiting = self._is_over = self._was_woken = False
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -6,20 +6,11 @@ are sent and after every crash, and the device has to keep what they acknowledge
 
 from __future__ import annotations
 
-import tempfile
-from dataclasses import replace
-from pathlib import Path
-
-from bench.vopr.federation import Members
 from edgefl.deployment.device.device_state import DeviceState
-from edgefl.methods.rounds.participation import TRAINED, RecordedParticipation
+from edgefl.methods.rounds.participation import TRAINED
 from edgefl.protocol.wire.messages import Verdict
-from edgefl.server import run_history
 from edgefl.server.run_progress import Progress
 from edgefl.server.store import Store
-from edgefl.study.simulation.journal import Journal
-from edgefl.study.simulation.replay import difference
-from edgefl.study.simulation.round_loop import simulate
 
 
 class BrokenPromiseError(Exception):
@@ -77,26 +68,3 @@ class Ledger:
 def _outcomes(store: Store, round: int, client: int) -> dict[tuple[int, int], str]:
     query = "SELECT round, client, outcome FROM participation WHERE round = ? AND client = ?"
     return {(r, c): outcome for r, c, outcome in store._database.execute(query, (round, client))}
-
-
-def check_replay(path: Path, members: Members) -> int:
-    """Check that a replay of the run ends with the run's parameters. Return the number of its rounds."""
-    progress = run_history.progress(path)
-    if progress.state is None:
-        return 0
-    outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
-    participation = RecordedParticipation(
-        progress.capacities, outcomes, progress.candidates, progress.losses, progress.throughputs
-    )
-    experiment, federation = members.assembled.experiment, members.assembled.federation
-    ((_, algorithm),) = members.assembled.algorithms.items()
-    settings = replace(experiment.settings(1), stop_after=progress.round, eval_every=progress.round)
-    with tempfile.TemporaryDirectory(prefix="vopr-replay-") as folder:
-        journal = Journal(Path(folder))
-        try:
-            state = simulate(algorithm, federation, settings, journal, participation=participation)
-        finally:
-            journal.close()
-    if (where := difference(progress.state, state)) is not None:
-        raise BrokenPromiseError(f"after round {progress.round} the replay differs: {where}")
-    return progress.round

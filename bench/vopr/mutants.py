@@ -139,7 +139,7 @@ def tried(seeds: int) -> Iterator[str]:
 
 
 def _found(tree: Path, mutant: Mutant, seeds: int) -> str:
-    command = [sys.executable, "-c", SIMULATE, *mutant.tests.split(), "--seeds", str(seeds)]
+    command = [sys.executable, "-c", SIMULATE, *mutant.tests.split(), "--seeds", str(seeds), "--shrink", "0"]
     try:
         done = subprocess.run(
             command,

@@ -26,13 +26,14 @@ class Schedule:
     running  the process whose event is handled now, or None
     trace    the last lines that were noted
     events   the number of events that were handled
+    folder   the folder of the simulation, whose name is left out of what is noted, because it is another each time
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, folder: str = "") -> None:
         self.now, self.events = 0.0, 0
         self.running: Owner | None = None
         self.trace: deque[str] = deque(maxlen=SHOWN)
-        self._seed, self._added = seed, 0
+        self._seed, self._folder, self._added = seed, folder, 0
         self._queue: list[tuple[float, int, Callable[[], None], Owner | None]] = []
         self._digest = hashlib.sha256()
 
@@ -51,9 +52,13 @@ class Schedule:
 
     def note(self, line: str) -> None:
         """Add a line to the trace and to the digest."""
-        line = f"{self.now:.6f} {line}"
+        line = f"{self.now:.6f} {self.placeless(line)}"
         self._digest.update(line.encode() + b"\n")
         self.trace.append(line)
+
+    def placeless(self, line: str) -> str:
+        """Return a line without the name of the folder of the simulation."""
+        return line.replace(self._folder, "") if self._folder else line
 
     @property
     def digest(self) -> str:

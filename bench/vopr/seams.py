@@ -53,14 +53,14 @@ def _around(process: Callable[[], Process | None], call: Callable[..., Any]) -> 
     def around(*args: Any, **options: Any) -> Any:
         if (found := process()) is None:
             return call(*args, **options)
-        what = f"{call.__name__} {Path(args[-1]).name}"
+        what = f"{call.__name__} {os.path.basename(args[-1])}"
         found.touch(f"before {what}")
         if len(args) > 1:
             _need_room(found)
-        found.disk.keep(Path(args[-1]))
+        found.disk.keep(args[-1])
         result = call(*args, **options)
         if len(args) > 1:
-            found.disk.renamed(Path(args[0]), Path(args[1]))
+            found.disk.renamed(args[0], args[1])
         found.touch(f"after {what}")
         return result
 
@@ -69,12 +69,14 @@ def _around(process: Callable[[], Process | None], call: Callable[..., Any]) -> 
 
 def _fsync(process: Callable[[], Process | None]) -> Callable[[int], None]:
     def fsync(handle: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
-        if (found := process()) is not None:
-            found.touch(f"before fsync {path.name}")
-            _need_room(found)
-            found.disk.sync(path)
-            found.touch(f"after fsync {path.name}")
+        if (found := process()) is None:
+            return
+        path = os.readlink(f"/proc/self/fd/{handle}")
+        name = os.path.basename(path)
+        found.touch(f"before fsync {name}")
+        _need_room(found)
+        found.disk.sync(path)
+        found.touch(f"after fsync {name}")
 
     return fsync
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import random
 import tempfile
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
-from bench.vopr import faults, federation, seams
+from bench.vopr import faults, federation, savings, seams
+from bench.vopr.case import Case
 from bench.vopr.device import DeviceProcess
 from bench.vopr.disk import Disk
 from bench.vopr.faults import Fault
-from bench.vopr.ledger import BrokenPromiseError, Ledger, check_replay
+from bench.vopr.ledger import BrokenPromiseError, Ledger
 from bench.vopr.network import Network
 from bench.vopr.process import Process
+from bench.vopr.replay import check_replay
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import ServerProcess, Service
 from edgefl.server.round_deadline import AdaptiveDeadline
@@ -36,9 +39,10 @@ class Outcome:
     failure  the promise that was broken, or None
     hours    virtual hours
     trace    the last lines before a failure
+    befallen the faults that came: their numbers in the plan of the seed, and their times in seconds
     """
 
-    seed: int
+    case: Case
     failure: str | None
     digest: str
     hours: float
@@ -48,18 +52,19 @@ class Outcome:
     crashes: int
     cpu_s: float
     trace: tuple[str, ...]
+    befallen: tuple[tuple[int, float, Fault], ...]
 
 
 class World:
     """One simulation."""
 
-    def __init__(self, seed: int, hours: float, devices: int, method: str, root: Path) -> None:
-        self.schedule = schedule = Schedule(seed)
-        self._hours, self._root, stream = hours, root, schedule.stream("settings")
+    def __init__(self, case: Case, root: Path) -> None:
+        self.schedule = schedule = Schedule(case.seed, str(root))
+        self._case, devices, stream = case, case.devices, schedule.stream("settings")
         self._stream = schedule.stream("restarts")
         per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
-        rounds = max(2, round(hours * 3600 / ROUND_S))
-        self.members = federation.made(seed, method, devices, per_round, rounds)
+        rounds = max(2, round(case.hours * 3600 / ROUND_S))
+        self.members = federation.made(case.seed, case.method, devices, per_round, rounds)
         self.network, self.ledger = Network(schedule), Ledger()
         self.network.flips = stream.choice((0.0, 0.0, 1e-2))
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
@@ -68,7 +73,7 @@ class World:
         liars = schedule.stream("liars")
         self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
         self.failure: str | None = None
-        self.rounds = 0
+        self.rounds, self.befallen = 0, list[tuple[int, float, Fault]]()
         self.crashes, self.heard, self._is_calm = 0, set[int](), False
         self._disks = {
             client: Disk(root / f"device-{client}", schedule.stream(f"disk {client}")) for client in range(devices)
@@ -79,13 +84,14 @@ class World:
 
     def run(self) -> None:
         """Simulate until the end, or until a promise is broken."""
-        hours, clients = self._hours, len(self._disks)
-        with seams.placed(self.schedule):
+        hours, kept = self._case.hours, self._case.kept
+        with seams.placed(self.schedule), savings.made(self._case.training):
             self._start_server()
             for client in self._disks:
                 self.schedule.after(self._stream.random() * ROUND_S, lambda client=client: self._start_device(client))
-            for time, fault in faults.planned(self.schedule, hours, clients):
-                self.schedule.at(time, lambda fault=fault: self._befall(fault))
+            for number, (time, fault) in enumerate(faults.planned(self.schedule, hours, self._case.devices)):
+                if kept is None or number in kept:
+                    self.schedule.at(time, lambda number=number, fault=fault: self._befall(number, fault))
             self.schedule.at(hours * 3600, self._calm)
             try:
                 self._go()
@@ -94,11 +100,14 @@ class World:
                     self.rounds = check_replay(self._server_disk.home, self.members)
             except BrokenPromiseError as error:
                 self.failure = str(error)
+            except Exception as error:
+                self.failure = f"an error that nothing has caught: {error!r}"
+                self.schedule.trace.extend(traceback.format_exc().splitlines())
             finally:
                 self._stop()
 
     def _go(self) -> None:
-        limit = (self._hours + CALM_H) * 3600
+        limit = (self._case.hours + CALM_H) * 3600
         while self.failure is None and len(self.heard) < len(self._disks):
             if not self.schedule.step() or self.schedule.now > limit:
                 waits = None if self.server is None else self.server.awaited()
@@ -159,7 +168,8 @@ class World:
 
     # Faults.
 
-    def _befall(self, fault: Fault) -> None:
+    def _befall(self, number: int, fault: Fault) -> None:
+        self.befallen.append((number, self.schedule.now, fault))
         what, _, whom = fault.kind.partition(" ")
         process = self.server if whom == "server" else self.devices.get(fault.client)
         self.schedule.note(f"fault: {fault}")
@@ -207,16 +217,23 @@ def _rules(stream: random.Random, rounds: int, eval_every: int, devices: int, pe
     )
 
 
-def simulate(seed: int, hours: float, devices: int, method: str) -> Outcome:
-    """Simulate one seed in a temporary folder."""
+def simulate(
+    seed: int, hours: float, devices: int, method: str, training: str = "stub", kept: tuple[int, ...] | None = None
+) -> Outcome:
+    """Simulate a case that has these fields, in a temporary folder."""
+    return simulated(Case(seed, hours, devices, method, training, kept))
+
+
+def simulated(case: Case) -> Outcome:
+    """Simulate a case in a temporary folder."""
     begun = process_time()
     with tempfile.TemporaryDirectory(prefix="vopr-", dir=_memory()) as folder:
-        world = World(seed, hours, devices, method, Path(folder))
+        world = World(case, Path(folder))
         world.run()
     schedule = world.schedule
     return Outcome(
-        seed,
-        world.failure,
+        case,
+        None if world.failure is None else schedule.placeless(world.failure),
         schedule.digest,
         schedule.now / 3600,
         schedule.events,
@@ -225,6 +242,7 @@ def simulate(seed: int, hours: float, devices: int, method: str) -> Outcome:
         world.crashes,
         process_time() - begun,
         tuple(schedule.trace),
+        tuple(world.befallen),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -102,8 +103,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _made(kind: str, **settings: Any) -> Callable[[], Algorithm]:
-    """Return a function that makes the method of a class with these settings. The class's file is read only then."""
-    return lambda: __getattr__(kind)(**settings)
+    """Return a function that makes the method of a class with these settings once. It reads the class's file then."""
+    return cache(lambda: __getattr__(kind)(**settings))
 
 
 METHODS: dict[str, Callable[[], Algorithm]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from bench.vopr.disk import Disk
 from bench.vopr.ledger import BrokenPromiseError, Ledger
 from bench.vopr.mutants import MUTANTS
 from bench.vopr.schedule import Schedule
+from bench.vopr.shrinking import kind
 from bench.vopr.world import Outcome, simulate
 from edgefl.protocol.wire.messages import Verdict
 from edgefl.server.events import Enrolment, ReplyJudged, RoundOpened
@@ -27,8 +29,9 @@ def told(outcome: Outcome) -> tuple[str | None, str, int]:
     return outcome.failure, outcome.digest, outcome.rounds
 
 
-@pytest.mark.parametrize("method, seed", [("fedavg", 8), ("fedspu", 7)])
+@pytest.mark.parametrize("method, seed", [("fedavg", 8), ("fedavg", 10), ("fedspu", 7)])
 def test_a_seed_repeats_itself_and_keeps_every_promise(method: str, seed: int) -> None:
+    """In seed 10 the server says which of its folders is on a full disk, and the folder is another each time."""
     first, again = (simulate(seed, hours=0.1, devices=3, method=method) for _ in range(2))
     assert told(first) == told(again)
     assert first.failure is None
@@ -104,11 +107,28 @@ def test_a_verdict_has_to_be_in_the_log_and_stays_as_it_was(tmp_path: Path) -> N
     store.close()
 
 
-def test_a_disk_that_keeps_nothing_breaks_a_promise(
+def test_a_disk_that_keeps_nothing_breaks_a_promise_by_one_loss_of_power(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Disk, "sync", lambda disk, path: None)
     assert command.main(["--seed", "1", "--devices", "3", "--hours", "0.1", "--method", "fedavg"]) == 1
     printed = capsys.readouterr().out
     assert "seed 1: BROKEN: device 0 ends: the server refuses: client 0 has enrolled before" in printed
-    assert "python -m bench vopr --seed 1 --hours 0.1 --devices 3 --method fedavg" in printed
+    again = "python -m bench vopr --seed 1 --hours 0.1 --devices 3 --method fedavg --training stub"
+    assert f"repeat it with: {again}\n" in printed
+    assert "1 of its 16 faults break the promise, too:\n  fault 6 at 168.9 s: power device 0 (" in printed
+    *_, smallest, repeat = printed.splitlines()
+    assert repeat == f"repeat it with: {again} --faults 6"
+    assert command.main([*repeat.split()[7:], "--shrink", "0"]) == 1
+    assert untimed(capsys.readouterr().out.splitlines()[0]) == untimed(smallest)
+
+
+def untimed(line: str) -> str:
+    """Return a line about a seed without the CPU time, which is another each time."""
+    return re.sub(r"[0-9.]+ s of CPU", "", line)
+
+
+def test_failures_of_one_kind_differ_in_numbers_only() -> None:
+    first = "the server waits for nobody, and the devices [1, 12, 3] have not heard of the end"
+    assert kind(first) == kind(first.replace("[1, 12, 3]", "[4]")) != kind(first.replace("nobody", "client 4"))
+    assert kind("runs/1c83ab2b83f8 is of round 3") == kind("runs/3d94bc3c94a9 is of round 12")

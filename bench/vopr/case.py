@@ -1,0 +1,36 @@
+"""One simulation to be made, as a value, and the command that makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """The arguments of a simulation. Equal cases are simulated alike, to the bit, by one version of the code.
+
+    hours     virtual hours of faults
+    training  a name in savings.STEPS
+    kept      numbers of the planned faults that come, in order. None: all faults come
+    """
+
+    seed: int
+    hours: float
+    devices: int
+    method: str
+    training: str = "stub"
+    kept: tuple[int, ...] | None = None
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the simulation."""
+        found = f"python -m bench vopr --seed {self.seed} --hours {self.hours!r} --devices {self.devices}"
+        found += f" --method {self.method} --training {self.training}"
+        if self.kept is None:
+            return found
+        return f"{found} --faults {','.join(map(str, self.kept)) or 'none'}"
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of faults that an argument `--faults` has. Raises ValueError for another text."""
+    return () if text == "none" else tuple(sorted({int(each) for each in text.split(",")}))

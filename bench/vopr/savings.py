@@ -1,0 +1,32 @@
+"""What a simulation saves of a processor's time. No promise of a federation follows from what it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from unittest import mock
+
+from bench.vopr.stub_steps import StubSteps
+from edgefl.deployment.device import device_model
+from edgefl.learning.running import graph_learner
+from edgefl.learning.running.training_steps import TrainingSteps
+from edgefl.server import live_report
+
+REPORT_S = 60.0  # virtual seconds between two reports for observers, which are 1 s in a served run
+STEPS = {"stub": StubSteps, "real": TrainingSteps}
+
+
+@contextmanager
+def made(training: str) -> Iterator[None]:
+    """Save time for the length of the with block. `training` is a name in STEPS.
+
+    The server reports to observers once a minute, and all devices read the one model that they begin with from memory.
+    """
+    with (
+        mock.patch.object(live_report, "EVERY_S", REPORT_S),
+        mock.patch.object(live_report, "BEAT_S", REPORT_S),
+        mock.patch.object(device_model, "unpack", lru_cache(device_model.unpack)),
+        mock.patch.object(graph_learner, "TrainingSteps", STEPS[training]),
+    ):
+        yield
