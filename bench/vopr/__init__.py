@@ -6,10 +6,13 @@ fiber        blocking code as a process of the schedule
 server_loop  asyncio's event loop over the schedule
 network      TCP connections that delay, split, break and fall silent
 disk         files that a loss of power forgets unless they were synced
+open_file    open files, whose reads and writes can fail
+bit_rot      a bit that changes on a disk
 seams        the calls by which a process reaches the disk, where it can be killed
 server       the server as a process
 device       a device as a process
 liar         a device that sends wrong values
+operator     what people do about a process that has ended by itself
 ledger       the promises that must hold after every event
 federation   the small federation that all processes belong to
 faults       which faults come, and when

@@ -19,8 +19,15 @@ RATES = {  # times in an hour for the whole federation, where the seed does not 
     "reset": 40.0,
 }
 FULL = {"full server": 4.0, "full device": 20.0}  # as RATES, in one seed of three
+ERRORS = {  # as RATES, in one seed of three: calls of the disk that fail, and bits of files that change
+    "error server": 6.0,
+    "error device": 20.0,
+    "rot server": 2.0,
+    "rot device": 6.0,
+}
 FACTORS = (0.0, 0.3, 1.0, 4.0)
 SEAMS = 12  # a process that is killed dies at one of its next seams, at most the last of so many
+CALLS = 200  # a disk that fails does so at one of so many calls. A server that starts makes most of them
 FULL_S = 60.0  # most seconds for which a disk is full
 LONGEST_S = 600.0  # longest time for which anything is away
 
@@ -33,6 +40,11 @@ class Fault:
     client: int
     seconds: float
     seams: int
+
+    @property
+    def calls(self) -> int:
+        """The number of calls up to the call that fails."""
+        return 1 + int(1000 * self.seconds) % CALLS
 
     def __str__(self) -> str:
         where = "" if "server" in self.kind else f" {self.client}"
@@ -58,7 +70,8 @@ def away_s(stream: random.Random) -> float:
 
 def planned(schedule: Schedule, hours: float, clients: int) -> list[tuple[float, Fault]]:
     """Return the faults that the seed of the schedule gives."""
-    full = schedule.stream("full disks")
-    rates = FULL if full.random() < 1 / 3 else {}
-    found = [*drawn(schedule.stream("faults"), RATES, hours, clients), *drawn(full, rates, hours, clients)]
+    found = drawn(schedule.stream("faults"), RATES, hours, clients)
+    for purpose, rates in (("full disks", FULL), ("failing disks", ERRORS)):
+        stream = schedule.stream(purpose)
+        found += drawn(stream, rates if stream.random() < 1 / 3 else {}, hours, clients)
     return sorted(found, key=lambda each: each[0])

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from bench.vopr.disk import Disk
 from bench.vopr.federation import Members
-from bench.vopr.ledger import Ledger
+from bench.vopr.ledger import BrokenPromiseError, Ledger
 from bench.vopr.network import Listener, Network
 from bench.vopr.process import KilledError, Process
 from bench.vopr.schedule import Schedule
 from bench.vopr.server_loop import ServerLoop
-from edgefl.errors import EdgeflError
 from edgefl.experiment.data_record import DataRecord
 from edgefl.experiment.run_json import check_data, open_run
 from edgefl.protocol.wire.messages import Train, Verdict
@@ -78,7 +77,9 @@ class ServerProcess(Process):
             self._open()
         except KilledError:
             return
-        except (EdgeflError, OSError, ValueError) as error:
+        except BrokenPromiseError:
+            raise
+        except Exception as error:
             self.end(error)
 
     def _open(self) -> None:

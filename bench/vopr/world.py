@@ -18,6 +18,7 @@ from bench.vopr.disk import Disk
 from bench.vopr.faults import Fault
 from bench.vopr.ledger import BrokenPromiseError, Ledger, check_replay
 from bench.vopr.network import Network
+from bench.vopr.operator import Operator
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import ServerProcess, Service
@@ -61,6 +62,7 @@ class World:
         rounds = max(2, round(hours * 3600 / ROUND_S))
         self.members = federation.made(seed, method, devices, per_round, rounds)
         self.network, self.ledger = Network(schedule), Ledger()
+        self._operator = Operator(schedule.stream("operator"))
         self.network.flips = stream.choice((0.0, 0.0, 1e-2))
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
         rules = _rules(stream, rounds, self.members.assembled.experiment.eval_interval, devices, per_round)
@@ -145,17 +147,18 @@ class World:
             self.schedule.after(seconds, self._start_server)
 
     def _server_over(self, error: BaseException | None) -> None:
-        self.server = None
-        if error is not None:
-            self.failure = self.failure or f"the server ends: {error}"
+        process, self.server = self.server, None
+        if error is not None and process is not None:
+            self.failure = self.failure or self._operator.blame(process, error)
         self.schedule.after(RESTART_S, self._start_server)  # somebody resumes it for the devices that were away
 
     def _device_over(self, client: int, error: Exception | None) -> None:
-        del self.devices[client]
+        process = self.devices.pop(client)
         if error is None:
             self.heard.add(client)
         else:
-            self.failure = self.failure or f"device {client} ends: {error}"
+            self.failure = self.failure or self._operator.blame(process, error)
+            self.schedule.after(RESTART_S, lambda: self._start_device(client))
 
     # Faults.
 
@@ -173,6 +176,13 @@ class World:
             process.halted_until = self.schedule.now + fault.seconds
         elif what == "full":
             process.full_until = self.schedule.now + min(fault.seconds, faults.FULL_S)
+        elif what == "error":
+            if fault.seams % 2:  # the next life begins with it
+                process.kill(loses_power=False)
+            process.disk.calls_left = fault.calls
+        elif what == "rot":
+            process.kill(loses_power=False)
+            self._operator.rot(process)
         elif fault.seams:
             process.arm(fault.seams, loses_power=what == "power")
         else:
@@ -181,10 +191,11 @@ class World:
     def _calm(self) -> None:
         self._is_calm = True
         self.network.flips = 0.0
+        for disk in (self._server_disk, *self._disks.values()):
+            disk.calls_left = -1
         for process in (self.server, *self.devices.values()):
             if process is not None:
                 process.disarm()
-                process.full_until = 0.0
 
     def _stop(self) -> None:
         for process in (self.server, *self.devices.values()):
@@ -210,7 +221,7 @@ def _rules(stream: random.Random, rounds: int, eval_every: int, devices: int, pe
 def simulate(seed: int, hours: float, devices: int, method: str) -> Outcome:
     """Simulate one seed in a temporary folder."""
     begun = process_time()
-    with tempfile.TemporaryDirectory(prefix="vopr-", dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix="vopr-", dir=memory()) as folder:
         world = World(seed, hours, devices, method, Path(folder))
         world.run()
     schedule = world.schedule
@@ -228,6 +239,6 @@ def simulate(seed: int, hours: float, devices: int, method: str) -> Outcome:
     )
 
 
-def _memory() -> str | None:
+def memory() -> str | None:
     """Return a folder in memory, where SQLite's own syncs take no time, or None if there is none."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
