@@ -12,7 +12,9 @@ seams        the calls by which a process reaches the disk, where it can be kill
 server       the server as a process
 device       a device as a process
 liar         a device that sends wrong values
-operator     what people do about a process that has ended by itself
+round_watch  the promises about rounds and withdrawn keys in one life of the server
+settings     what operators may change
+operator     what people change, and do about a process that has ended by itself
 ledger       the promises that must hold after every event
 federation   the small federation that all processes belong to
 faults       which faults come, and when

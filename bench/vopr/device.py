@@ -44,6 +44,7 @@ class DeviceProcess(Process):
     key   its key, or None in a run without keys
     over  called when it ends by itself: with the client and the error, or None after the end of the run
     lies  whether it sometimes sends values that are not finite
+    may_have_lost  returns whether somebody will accept that it has lost what it kept
     """
 
     def __init__(
@@ -58,10 +59,12 @@ class DeviceProcess(Process):
         ledger: Ledger,
         over: Callable[[int, Exception | None], None],
         lies: bool = False,
+        may_have_lost: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(f"device {client}", schedule, disk, on_death)
         self.client, self._members, self._key = client, members, key
         self._network, self._ledger, self._over = network, ledger, over
+        self._may_have_lost = may_have_lost
         self._stream = schedule.stream(f"{self.name} {disk.home.name}")
         self._make = lying(self._stream) if lies else None
         self._directory: StateDirectory | None = None
@@ -80,7 +83,7 @@ class DeviceProcess(Process):
         self._end(None)
 
     def _talk(self, party: Party, world: DeviceEnvironment) -> str:
-        if isinstance(party, Device):
+        if isinstance(party, Device) and not self._may_have_lost():
             self._ledger.began(self.client, party._state)
         link = SimulatedSocket(SERVER, party, None, self._stream.randbytes, world)
         link.network, link.device = self._network, self

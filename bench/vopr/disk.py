@@ -20,11 +20,13 @@ UNSEEN = "-shm"  # end of the name of SQLite's shared memory, which is no part o
 class Disk:
     """A disk whose content is in the folder `home`. After each crash `home` is another folder.
 
+    clock_s     seconds by which the wall clock of the machine is ahead of the simulation
     calls_left  number of calls of processes up to the call that fails, or -1 if no call will fail
     """
 
     def __init__(self, root: Path, stream: random.Random) -> None:
         self._root, self._stream, self._life, self.calls_left = root, stream, 0, -1
+        self.clock_s = 0.0
         self.home, self._freed = root / "0", root / "freed"
         self.home.mkdir(parents=True)
         self._all_is_durable()
@@ -110,6 +112,13 @@ class Disk:
             of(folder): [(source, target, of(number)) for source, target, number in renames]
             for folder, renames in self._renames.items()
         }
+
+    def empty(self) -> None:
+        """Go on with an empty disk."""
+        self._life += 1
+        self.home = self._root / str(self._life)
+        self.home.mkdir()
+        self._all_is_durable()
 
     def drop_old(self) -> None:
         """Remove the folders of earlier lives."""

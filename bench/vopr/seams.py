@@ -12,6 +12,7 @@ import io
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from bench.vopr.open_file import opening
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
 
+BEGIN = 1.8e9  # seconds since 1970 at which a simulation begins
 LOG_HEAD = 24  # bytes of SQLite's log that are others once it begins anew
 FULL = 2  # SQLite's PRAGMA synchronous, from which on a commit is on the disk when it returns
 
@@ -49,10 +51,16 @@ def placed(schedule: Schedule) -> Iterator[None]:
         mock.patch.object(io, "open", opening(process, io.open)),
         mock.patch.object(safetensors, "safe_open", _reading(process, safetensors.safe_open)),
         mock.patch.object(sqlite3, "connect", connected),
+        mock.patch.object(time, "time", lambda: _wall_clock(schedule, process())),
         mock.patch.object(secrets, "token_bytes", stream.randbytes),
         mock.patch.object(secrets, "token_hex", lambda size: stream.randbytes(size).hex()),
     ):
         yield
+
+
+def _wall_clock(schedule: Schedule, process: Process | None) -> float:
+    """Return the time of the day by the clock of the process's machine, in seconds since 1970."""
+    return BEGIN + schedule.now + (0.0 if process is None else process.disk.clock_s)
 
 
 def _around(process: Callable[[], Process | None], call: Callable[..., Any]) -> Callable[..., Any]:

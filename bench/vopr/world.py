@@ -6,9 +6,8 @@ every device has to hear of it, and a replay of the run has to end with its para
 
 from __future__ import annotations
 
-import random
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
 
@@ -22,7 +21,7 @@ from bench.vopr.operator import Operator
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import ServerProcess, Service
-from edgefl.server.round_deadline import AdaptiveDeadline
+from bench.vopr.settings import Settings, drawn_rules
 from edgefl.server.round_rules import Rules
 
 ROUND_S = 60.0  # seconds that a round takes, more or less
@@ -62,11 +61,13 @@ class World:
         rounds = max(2, round(hours * 3600 / ROUND_S))
         self.members = federation.made(seed, method, devices, per_round, rounds)
         self.network, self.ledger = Network(schedule), Ledger()
-        self._operator = Operator(schedule.stream("operator"))
         self.network.flips = stream.choice((0.0, 0.0, 1e-2))
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
-        rules = _rules(stream, rounds, self.members.assembled.experiment.eval_interval, devices, per_round)
-        self._service = Service(self.members, rules, keys, self.ledger, self.network, self._server_over)
+        eval_every = self.members.assembled.experiment.eval_interval
+        rules = Rules(rounds, eval_every, max_empty_rounds=1 << 20)
+        self._settings = Settings(replace(rules, **drawn_rules(stream, devices, per_round)), keys)
+        self._operator = Operator(schedule.stream("operator"), self._settings, devices, per_round)
+        self._service = Service(self.members, self._settings, self.ledger, self.network, self._server_over)
         liars = schedule.stream("liars")
         self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
         self.failure: str | None = None
@@ -120,7 +121,8 @@ class World:
     def _start_device(self, client: int) -> None:
         if client in self.devices or client in self.heard:
             return
-        keys, disk = self._service.keys, self._disks[client]
+        keys, disk = self._settings.keys, self._disks[client]
+        key = None if keys is None else {**keys, **self._settings.revoked}[client]
         disk.drop_old()
         self.devices[client] = DeviceProcess(
             client,
@@ -128,11 +130,12 @@ class World:
             disk,
             self._died,
             self.members,
-            None if keys is None else keys[client],
+            key,
             self.network,
             self.ledger,
             self._device_over,
             client in self._liars,
+            lambda: client in self._settings.accepting,
         )
 
     def _died(self, process: Process, loses_power: bool) -> None:
@@ -154,7 +157,7 @@ class World:
 
     def _device_over(self, client: int, error: Exception | None) -> None:
         process = self.devices.pop(client)
-        if error is None:
+        if error is None or self._operator.is_out(client, error):
             self.heard.add(client)
         else:
             self.failure = self.failure or self._operator.blame(process, error)
@@ -170,6 +173,11 @@ class World:
             self.network.cut(fault.client, fault.seconds)
         elif what == "reset":
             self.network.reset(fault.client)
+        elif fault.kind in faults.OPERATIONS:
+            self._operate(what, fault.client)
+        elif what == "clock":
+            disk = self._server_disk if whom == "server" else self._disks[fault.client]
+            disk.clock_s += fault.leap_s
         elif process is None:
             return
         elif what == "halt":
@@ -188,6 +196,20 @@ class World:
         else:
             process.kill(loses_power=what == "power")
 
+    def _operate(self, what: str, client: int) -> None:
+        """Let an operator stop the server and change its settings. A device may be another one then."""
+        if not self._operator.change(what, client):
+            return
+        if self.server is not None and self.server.halted_until > self.schedule.now:
+            self.server.kill(loses_power=False)
+        elif self.server is not None:
+            self.server.interrupt()
+        device, disk = self.devices.get(client), self._disks[client]
+        if what in ("rotate", "replace") and device is not None:
+            device.kill(loses_power=False)
+        if what == "replace":
+            disk.empty()
+
     def _calm(self) -> None:
         self._is_calm = True
         self.network.flips = 0.0
@@ -202,20 +224,6 @@ class World:
             if process is not None and process.is_alive:
                 process.is_alive = False
                 process.dispose()
-
-
-def _rules(stream: random.Random, rounds: int, eval_every: int, devices: int, per_round: int) -> Rules:
-    """Return rules of rounds that the seed chooses."""
-    return Rules(
-        rounds,
-        eval_every,
-        quorum=stream.choice((None, None, max(1, per_round - 1))),
-        deadline_s=stream.choice((None, 120.0, AdaptiveDeadline(300.0, 30.0))),
-        evaluation_deadline_s=stream.choice((None, 120.0)),
-        wait_for=stream.choice((1, devices)),
-        seen_s=stream.choice((None, None, 300.0)),
-        max_empty_rounds=1 << 20,
-    )
 
 
 def simulate(seed: int, hours: float, devices: int, method: str) -> Outcome:

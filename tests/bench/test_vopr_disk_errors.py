@@ -14,8 +14,11 @@ from bench.vopr.disk import Disk
 from bench.vopr.operator import Operator
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
+from bench.vopr.settings import Settings
 from bench.vopr.world import World, memory
+from edgefl.server.round_rules import Rules
 
+SETTINGS = Settings(Rules(1, 1), None)
 CALLS = range(1, 200, 13)  # numbers of calls of a server that starts, and of the rounds that follow
 
 
@@ -78,7 +81,7 @@ def process_of(disk: Disk) -> Process:
 
 def test_one_bit_of_a_file_changes_and_the_file_is_restored_by_its_name(tmp_path: Path) -> None:
     disk = disk_of(tmp_path)
-    operator, process = Operator(random.Random(0)), process_of(disk)
+    operator, process = Operator(random.Random(0), SETTINGS, 2, 1), process_of(disk)
     operator.rot(process)
     damaged = (disk.home / "file").read_bytes()
     assert sum((one ^ other).bit_count() for one, other in zip(damaged, b"old", strict=True)) == 1
@@ -99,7 +102,7 @@ def test_a_file_that_was_written_since_is_not_restored(tmp_path: Path) -> None:
 
 def test_an_end_without_the_file_that_failed_is_a_broken_promise(tmp_path: Path) -> None:
     disk = disk_of(tmp_path)
-    operator, process = Operator(random.Random(0)), process_of(disk)
+    operator, process = Operator(random.Random(0), SETTINGS, 2, 1), process_of(disk)
     disk.calls_left = 1
     process.schedule.running = process
     with seams.placed(process.schedule), pytest.raises(OSError, match="Input/output error") as caught:
