@@ -43,8 +43,14 @@ class RoundWatch:
         self._open: _OpenRound | None = None
         if progress.opened is not None:
             outcomes = {each.client: each.outcome for each in progress.answers}
-            clients, now = frozenset(progress.opened), process.schedule.now
-            self._open = _OpenRound(progress.round + 1, clients, dict(outcomes), now, None)
+            self._open = _OpenRound(progress.round + 1, frozenset(progress.opened), dict(outcomes), 0.0, None)
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Note that the coordinator goes on. The time of an open round begins anew. Further calls change nothing."""
+        if self._open is not None and not self._has_begun:
+            self._open.at = self._process.schedule.now
+        self._has_begun = True
 
     def asks(self, message: Train) -> None:
         """Check the deadline that a client is told."""

@@ -50,6 +50,7 @@ class WatchedServer(Server):
     settings: Settings
 
     def _carry_out(self, actions: list[Action]) -> None:
+        self.rounds.begin()
         for action in actions:
             if isinstance(action, Save):
                 self.rounds.saves(action.record)

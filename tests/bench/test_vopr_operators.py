@@ -88,6 +88,16 @@ def test_a_round_closes_early_when_everybody_is_judged_or_refuses_or_at_its_quor
                 found.saves(closed(0.0))
 
 
+def test_the_time_of_an_open_round_begins_anew_when_the_coordinator_goes_on(tmp_path: Path) -> None:
+    at = process(tmp_path)
+    found = RoundWatch(Rules(9, 3, deadline_s=100.0), frozenset(), Progress(opened=(0, 1)), at)
+    at.schedule.now = 40.0
+    found.begin()
+    at.schedule.now = 140.0
+    found.begin()
+    found.saves(closed(100.0))
+
+
 def test_an_adaptive_deadline_is_at_least_its_floor(tmp_path: Path) -> None:
     at = process(tmp_path)
     found = watch(at, Rules(9, 3, deadline_s=AdaptiveDeadline(300.0, 30.0)))
