@@ -47,7 +47,7 @@ class RoundWatch:
         self._has_begun = False
 
     def begin(self) -> None:
-        """Note that the coordinator goes on. The time of an open round begins anew. Further calls change nothing."""
+        """Note that the coordinator goes on with an open round, whose time begins anew. Further calls change nothing."""
         if self._open is not None and not self._has_begun:
             self._open.at = self._process.schedule.now
         self._has_begun = True

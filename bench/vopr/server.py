@@ -50,7 +50,8 @@ class WatchedServer(Server):
     settings: Settings
 
     def _carry_out(self, actions: list[Action]) -> None:
-        self.rounds.begin()
+        if self._coordinator.phase != "waiting":  # an operator may want more clients to enrol first
+            self.rounds.begin()
         for action in actions:
             if isinstance(action, Save):
                 self.rounds.saves(action.record)
