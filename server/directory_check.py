@@ -18,6 +18,7 @@ from edgefl.server.array_files import arrays_files
 from edgefl.server.last_commit import LAST_COMMIT, Commit, read_last_commit
 from edgefl.server.row_digest import check_content
 from edgefl.server.schema import DATABASE, LOG, open_for_reading
+from edgefl.system.durable_files import naming
 
 IDENTITY = "id"
 
@@ -80,7 +81,9 @@ def _says(path: Path, found: Commit, expected: Commit) -> str:
 
 def _check_run(path: Path, run: str, settings: str) -> None:
     identity = path / IDENTITY
-    if identity.exists() and identity.read_bytes() != run.encode():
+    with naming(identity):
+        is_other = identity.exists() and identity.read_bytes() != run.encode()
+    if is_other:
         raise RunError(f"{identity} does not name the run in {DATABASE}, {run}; expected one run in a directory")
     if settings != settings_digest(path):
         raise RunError(

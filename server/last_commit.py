@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edgefl.errors import RunError
-from edgefl.system.durable_files import write_atomically
+from edgefl.system.durable_files import naming, write_atomically
 
 LAST_COMMIT = "last_commit"
 
@@ -58,7 +58,8 @@ def read_last_commit(folder: Path) -> Commit | None:
     """Return the last commit, or None if there is no file. Raises RunError if no line of the file is whole."""
     file = folder / LAST_COMMIT
     try:
-        content = file.read_bytes()
+        with naming(file):
+            content = file.read_bytes()
     except FileNotFoundError:
         return None
     found = _commits(content)

@@ -117,11 +117,14 @@ class Store:
         self._lock.close()
 
     def load(self, which: str = "") -> Progress:
-        """Return the progress of the run. Raises RunError if something is missing or corrupt.
+        """Return the progress of the run. Raises RunError if something is missing, corrupt or cannot be read.
 
         which  "" for all rulings, or RECENT for the recent ones, which need equal memory in a run of any length
         """
-        return load_progress(self._database, self.path, which)
+        try:
+            return load_progress(self._database, self.path, which)
+        except sqlite3.Error as error:
+            raise directory_check.damaged(self.path, error) from None
 
     def save(self, records: Sequence[Record]) -> None:
         """Make all of the records durable, in order, or none of them.

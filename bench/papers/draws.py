@@ -19,7 +19,13 @@ ROWS = {FEDSPU: METHODS[FEDSPU], "FedSPU, shared draws": Method("fedspu:draws=sh
 
 def study(name: str, aggregation: str) -> Study:
     """Return the study of an aggregation."""
-    more = {"rounds": ROUNDS, "per_round": PER_ROUND, "refresh": REFRESH, "devices": "mixed", "aggregation": aggregation}
+    more = {
+        "rounds": ROUNDS,
+        "per_round": PER_ROUND,
+        "refresh": REFRESH,
+        "devices": "mixed",
+        "aggregation": aggregation,
+    }
     return Study(name, ROWS, more, points=POINTS, rate=RATE)
 
 

@@ -6,10 +6,15 @@ fiber        blocking code as a process of the schedule
 server_loop  asyncio's event loop over the schedule
 network      TCP connections that delay, split, break and fall silent
 disk         files that a loss of power forgets unless they were synced
+open_file    open files, whose reads and writes can fail
+bit_rot      a bit that changes on a disk
 seams        the calls by which a process reaches the disk, where it can be killed
 server       the server as a process
 device       a device as a process
 liar         a device that sends wrong values
+round_watch  the promises about rounds and withdrawn keys in one life of the server
+settings     what operators may change
+operator     what people change, and do about a process that has ended by itself
 ledger       the promises that must hold after every event
 replay       the replay of a run, which has to end with its parameters
 stub_steps   training without arithmetic

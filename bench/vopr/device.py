@@ -18,9 +18,9 @@ from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
+from edgefl.deployment.device.participation import take_part
 from edgefl.deployment.device.reconnection import delay_s
 from edgefl.deployment.device.run_folders import StateDirectory
-from edgefl.deployment.device.run_query import RunInquiry
 
 SERVER = ServerAddress("10.1.0.1", 1)
 LARGEST_MODEL = 1 << 20  # bytes
@@ -44,6 +44,7 @@ class DeviceProcess(Process):
     key   its key, or None in a run without keys
     over  called when it ends by itself: with the client and the error, or None after the end of the run
     lies  whether it sometimes sends values that are not finite
+    may_have_lost  returns whether somebody will accept that it has lost what it kept
     """
 
     def __init__(
@@ -58,10 +59,12 @@ class DeviceProcess(Process):
         ledger: Ledger,
         over: Callable[[int, Exception | None], None],
         lies: bool = False,
+        may_have_lost: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(f"device {client}", schedule, disk, on_death)
         self.client, self._members, self._key = client, members, key
         self._network, self._ledger, self._over = network, ledger, over
+        self._may_have_lost = may_have_lost
         self._stream = schedule.stream(f"{self.name} {disk.home.name}")
         self._make = lying(self._stream) if lies else None
         self._directory: StateDirectory | None = None
@@ -74,15 +77,14 @@ class DeviceProcess(Process):
             self._say, self._pause, lambda: self.schedule.now, self._training, self._stream.randbytes
         )
         profile = DeviceProfile(self.client, self._key, 1.0, LARGEST_MODEL)
-        self._directory = directory = StateDirectory(self.disk.home)
-        run = self._talk(RunInquiry(profile.client, profile.key), world)
-        state = directory.open(run, profile.key)
-        self._ledger.began(self.client, state)
-        reason = self._talk(Device(state, profile, self._members.data(self.client), world, self._make), world)
-        directory.over(state.path, run, reason)
+        self._directory = StateDirectory(self.disk.home)
+        data = self._members.data(self.client)
+        take_part(self._directory, profile, data, world, lambda party: self._talk(party, world), self._make)
         self._end(None)
 
     def _talk(self, party: Party, world: DeviceEnvironment) -> str:
+        if isinstance(party, Device) and not self._may_have_lost():
+            self._ledger.began(self.client, party._state)
         link = SimulatedSocket(SERVER, party, None, self._stream.randbytes, world)
         link.network, link.device = self._network, self
         return link.run()

@@ -15,14 +15,20 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+_open = open  # of the simulator, whose own reads are no calls of a process
 UNSEEN = "-shm"  # end of the name of SQLite's shared memory, which is no part of what a process leaves
 
 
 class Disk:
-    """A disk whose content is in the folder `home`. After each crash `home` is another folder."""
+    """A disk whose content is in the folder `home`. After each crash `home` is another folder.
+
+    clock_s     seconds by which the wall clock of the machine is ahead of the simulation
+    calls_left  number of calls of processes up to the call that fails, or -1 if no call will fail
+    """
 
     def __init__(self, root: Path, stream: random.Random) -> None:
-        self._root, self._stream, self._life = root, stream, 0
+        self._root, self._stream, self._life, self.calls_left = root, stream, 0, -1
+        self.clock_s = 0.0
         self.home, self._freed = root / "0", root / "freed"
         self.home.mkdir(parents=True)
         self._all_is_durable()
@@ -33,11 +39,17 @@ class Disk:
         self._bytes: dict[int, bytes | None] = {}  # None: as the file is
         self._names: dict[int, dict[str, int]] = {}
         self._renames: dict[int, list[tuple[str, str, int]]] = {}  # by directory, since its last fsync
+        self._dropped: set[int] = set()  # files whose last fsync failed, and that were not written since
         for folder, _, files in os.walk(self.home):
             self._names[os.stat(folder).st_ino] = _entries(Path(folder))
             for name in files:
                 file = Path(folder) / name
                 self._bytes[file.stat().st_ino] = file.read_bytes()
+
+    def fails(self) -> bool:
+        """Count a call of a process, and return whether it fails with EIO."""
+        self.calls_left = max(self.calls_left - 1, -1)
+        return not self.calls_left
 
     def sync(self, path: str | Path) -> None:
         """Make the bytes of a file durable, or the names of a directory."""
@@ -45,9 +57,18 @@ class Disk:
         if stat.S_ISDIR(found.st_mode):
             self._names[found.st_ino] = _entries(path)
             self._renames.pop(found.st_ino, None)
-        else:
-            with open(path, "rb") as file:
-                self._bytes[found.st_ino] = file.read()
+        elif found.st_ino not in self._dropped:
+            self._bytes[found.st_ino] = content_of(path)
+
+    def drop(self, path: str | Path) -> None:
+        """Note that an fsync has failed. The system takes what was written for clean, and never writes it again."""
+        found = os.stat(path)
+        if not stat.S_ISDIR(found.st_mode):
+            self._dropped.add(found.st_ino)
+
+    def dirty(self, path: str | Path) -> None:
+        """Note that a process writes to a file."""
+        self._dropped.discard(os.stat(path).st_ino)
 
     def sync_own(self, path: str | Path) -> None:
         """Make a file of SQLite durable with its name. SQLite writes it within a commit, and then syncs it."""
@@ -92,6 +113,7 @@ class Disk:
             return copies.get(number, number)
 
         self._bytes = {of(number): content for number, content in self._bytes.items()}
+        self._dropped = set(map(of, self._dropped))
         self._names = {
             of(folder): {name: of(number) for name, number in names.items()} for folder, names in self._names.items()
         }
@@ -99,6 +121,13 @@ class Disk:
             of(folder): [(source, target, of(number)) for source, target, number in renames]
             for folder, renames in self._renames.items()
         }
+
+    def empty(self) -> None:
+        """Go on with an empty disk."""
+        self._life += 1
+        self.home = self._root / str(self._life)
+        self.home.mkdir()
+        self._all_is_durable()
 
     def drop_old(self) -> None:
         """Remove the folders of earlier lives."""
@@ -136,6 +165,12 @@ class Disk:
             rest = durable[cut:] if len(durable) == len(last) else b""  # an overwrite does not make a file shorter
             last = self._stream.choice([durable, last, last[:cut] + rest])
         new.write_bytes(last)
+
+
+def content_of(path: str | Path) -> bytes:
+    """Return the content of a file, without a call of a process."""
+    with _open(path, "rb") as file:
+        return file.read()
 
 
 def _entries(folder: str | Path) -> dict[str, int]:

@@ -19,8 +19,23 @@ RATES = {  # times in an hour for the whole federation, where the seed does not 
     "reset": 40.0,
 }
 FULL = {"full server": 4.0, "full device": 20.0}  # as RATES, in one seed of three
+ERRORS = {  # as RATES, in one seed of three: calls of the disk that fail, and bits of files that change
+    "error server": 6.0,
+    "error device": 20.0,
+    "rot server": 2.0,
+    "rot device": 6.0,
+}
+OPERATIONS = {  # as RATES, in one seed of three: what operators do
+    "change server": 3.0,
+    "revoke device": 1.0,
+    "rotate device": 2.0,
+    "replace device": 2.0,
+}
+CLOCKS = {"clock server": 6.0, "clock device": 12.0}  # as RATES, in one seed of three: leaps of the wall clock
 FACTORS = (0.0, 0.3, 1.0, 4.0)
 SEAMS = 12  # a process that is killed dies at one of its next seams, at most the last of so many
+CALLS = 200  # a disk that fails does so at one of so many calls. A server that starts makes most of them
+LEAP = 3600.0  # times the seconds of a fault that a wall clock leaps
 FULL_S = 60.0  # most seconds for which a disk is full
 LONGEST_S = 600.0  # longest time for which anything is away
 
@@ -33,6 +48,16 @@ class Fault:
     client: int
     seconds: float
     seams: int
+
+    @property
+    def calls(self) -> int:
+        """The number of calls up to the call that fails."""
+        return 1 + int(1000 * self.seconds) % CALLS
+
+    @property
+    def leap_s(self) -> float:
+        """The seconds by which a wall clock leaps, of any order of magnitude up to weeks, forward or back."""
+        return (1 if self.seams % 2 else -1) * LEAP * self.seconds
 
     def __str__(self) -> str:
         where = "" if "server" in self.kind else f" {self.client}"
@@ -58,7 +83,9 @@ def away_s(stream: random.Random) -> float:
 
 def planned(schedule: Schedule, hours: float, clients: int) -> list[tuple[float, Fault]]:
     """Return the faults that the seed of the schedule gives."""
-    full = schedule.stream("full disks")
-    rates = FULL if full.random() < 1 / 3 else {}
-    found = [*drawn(schedule.stream("faults"), RATES, hours, clients), *drawn(full, rates, hours, clients)]
+    found = drawn(schedule.stream("faults"), RATES, hours, clients)
+    rare = {"full disks": FULL, "failing disks": ERRORS, "operations": OPERATIONS, "clocks": CLOCKS}
+    for purpose, rates in rare.items():
+        stream = schedule.stream(purpose)
+        found += drawn(stream, rates if stream.random() < 1 / 3 else {}, hours, clients)
     return sorted(found, key=lambda each: each[0])

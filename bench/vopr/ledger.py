@@ -6,6 +6,8 @@ are sent and after every crash, and the device has to keep what they acknowledge
 
 from __future__ import annotations
 
+import sqlite3
+
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.methods.rounds.participation import TRAINED
 from edgefl.protocol.wire.messages import Verdict
@@ -23,6 +25,7 @@ class Ledger:
     def __init__(self) -> None:
         self._told: dict[tuple[int, int], str] = {}
         self._closed = 0  # last round of which a device has heard that it is closed or that a later one has begun
+        self._lost: dict[int, int] = {}  # last round before a loss that somebody has accepted
         self.verdicts = 0
 
     def tell(self, client: int, verdict: Verdict, store: Store) -> None:
@@ -39,6 +42,10 @@ class Ledger:
         """Note that a client is asked to train for a round, so that the round before is closed."""
         self._closed = max(self._closed, round - 1)
 
+    def forget(self, client: int) -> None:
+        """Note that a client goes on with a loss that somebody has accepted."""
+        self._lost[client] = max((round for round, who in self._told if who == client), default=0)
+
     def resumed(self, progress: Progress) -> None:
         """Check what a server has read when it starts again."""
         if progress.round < self._closed:
@@ -50,7 +57,8 @@ class Ledger:
 
     def began(self, client: int, state: DeviceState) -> None:
         """Check what a device has read when it starts again."""
-        kept = [round for (round, who), outcome in self._told.items() if who == client and outcome in TRAINED]
+        lost, told = self._lost.get(client, 0), self._told.items()
+        kept = [round for (round, who), outcome in told if who == client and round > lost and outcome in TRAINED]
         if kept and max(kept) not in (state.round, state.pending) and state.round < max(kept):
             raise BrokenPromiseError(
                 f"client {client} starts with round {state.round} and the pending round {state.pending}; the server"
@@ -67,4 +75,5 @@ class Ledger:
 
 def _outcomes(store: Store, round: int, client: int) -> dict[tuple[int, int], str]:
     query = "SELECT round, client, outcome FROM participation WHERE round = ? AND client = ?"
-    return {(r, c): outcome for r, c, outcome in store._database.execute(query, (round, client))}
+    rows = sqlite3.Connection.execute(store._database, query, (round, client))  # no call of the server
+    return {(r, c): outcome for r, c, outcome in rows}

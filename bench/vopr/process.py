@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from bench.vopr.disk import Disk
 from bench.vopr.schedule import Schedule
@@ -19,6 +22,7 @@ class Process:
     is_alive      whether it has neither ended nor been killed
     halted_until  time until which it does nothing, as a process that is stopped or a machine that sleeps
     full_until    time until which its disk is full
+    disk_error    the call that failed with an error of the disk in this life, or ""
     on_death      called with the process and whether the power was lost, when it is killed
     """
 
@@ -26,14 +30,16 @@ class Process:
         self.name, self.schedule, self.disk = name, schedule, disk
         self.is_alive, self.halted_until, self.full_until = True, 0.0, 0.0
         self._on_death, self._seams_left, self._loses_power = on_death, 0, False
+        self.disk_error = ""
 
     def arm(self, seams: int, loses_power: bool) -> None:
         """Kill the process at its next but `seams` - 1 seam."""
         self._seams_left, self._loses_power = seams, loses_power
 
     def disarm(self) -> None:
-        """Let the process live."""
+        """Let the process live, and give its disk room."""
         self._seams_left = 0
+        self.full_until = 0.0
 
     def touch(self, seam: str) -> None:
         """Note that the process is at a seam. Raises KilledError if it is killed there."""
@@ -45,10 +51,22 @@ class Process:
             self.kill(self._loses_power)
             raise KilledError(seam)
 
+    def call(self, what: str, path: Path | None = None) -> None:
+        """Note a call of the disk. Raises OSError if it fails. `path` is the path that the system's error names."""
+        if self.is_alive and self.disk.fails():
+            self.schedule.note(f"{self.name}: {what} fails")
+            self.disk_error = what
+            raise OSError(errno.EIO, os.strerror(errno.EIO), *([] if path is None else [str(path)]))
+
     @property
     def is_full(self) -> bool:
         """Return whether the disk has no room now."""
         return self.is_alive and self.schedule.now < self.full_until
+
+    def need_room(self) -> None:
+        """Raise the error of a full disk while the disk is full."""
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def kill(self, loses_power: bool) -> None:
         """End the process. What its disk holds then is what its next life finds."""

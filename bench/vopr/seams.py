@@ -7,19 +7,26 @@ the database.
 
 from __future__ import annotations
 
-import errno
+import builtins
+import io
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import safetensors
+
+from bench.vopr.disk import content_of
+from bench.vopr.open_file import opening
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
 
+BEGIN = 1.8e9  # seconds since 1970 at which a simulation begins
 LOG_HEAD = 24  # bytes of SQLite's log that are others once it begins anew
 FULL = 2  # SQLite's PRAGMA synchronous, from which on a commit is on the disk when it returns
 
@@ -40,11 +47,20 @@ def placed(schedule: Schedule) -> Iterator[None]:
         mock.patch.object(os, "fsync", _fsync(process)),
         mock.patch.object(os, "replace", _around(process, os.replace)),
         mock.patch.object(os, "unlink", _around(process, os.unlink)),
+        mock.patch.object(builtins, "open", opening(process, builtins.open)),
+        mock.patch.object(io, "open", opening(process, io.open)),
+        mock.patch.object(safetensors, "safe_open", _reading(process, safetensors.safe_open)),
         mock.patch.object(sqlite3, "connect", connected),
+        mock.patch.object(time, "time", lambda: _wall_clock(schedule, process())),
         mock.patch.object(secrets, "token_bytes", stream.randbytes),
         mock.patch.object(secrets, "token_hex", lambda size: stream.randbytes(size).hex()),
     ):
         yield
+
+
+def _wall_clock(schedule: Schedule, process: Process | None) -> float:
+    """Return the time of the day by the clock of the process's machine, in seconds since 1970."""
+    return BEGIN + schedule.now + (0.0 if process is None else process.disk.clock_s)
 
 
 def _around(process: Callable[[], Process | None], call: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,8 +71,9 @@ def _around(process: Callable[[], Process | None], call: Callable[..., Any]) -> 
             return call(*args, **options)
         what = f"{call.__name__} {os.path.basename(args[-1])}"
         found.touch(f"before {what}")
+        found.call(what, Path(args[-1]))
         if len(args) > 1:
-            _need_room(found)
+            found.need_room()
         found.disk.keep(args[-1])
         result = call(*args, **options)
         if len(args) > 1:
@@ -74,17 +91,27 @@ def _fsync(process: Callable[[], Process | None]) -> Callable[[int], None]:
         path = os.readlink(f"/proc/self/fd/{handle}")
         name = os.path.basename(path)
         found.touch(f"before fsync {name}")
-        _need_room(found)
+        found.need_room()
+        try:
+            found.call(f"fsync {name}")
+        except OSError:
+            found.disk.drop(path)
+            raise
         found.disk.sync(path)
         found.touch(f"after fsync {name}")
 
     return fsync
 
 
-def _need_room(process: Process) -> None:
-    """Raise the error of a full disk while the disk is full."""
-    if process.is_full:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def _reading(process: Callable[[], Process | None], call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a call that reads a file, which can fail."""
+
+    def read(file: Any, *args: Any, **options: Any) -> Any:
+        if (found := process()) is not None:
+            found.call(f"read {Path(file).name}")
+        return call(file, *args, **options)
+
+    return read
 
 
 def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlite3.Connection]:
@@ -96,8 +123,10 @@ def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlit
         begun: bytes | None = None  # head of the log at the last commit
 
         def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
-            found = process() if sql == "COMMIT" else None
-            if found is None:
+            found = process()
+            if found is not None:
+                self._call(found, sql)
+            if found is None or sql != "COMMIT":
                 return super().execute(sql, *args)
             found.touch("before COMMIT")
             if found.is_full:
@@ -107,14 +136,21 @@ def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlit
             found.touch("after COMMIT")
             return result
 
+        def _call(self, found: Process, sql: str) -> None:
+            """Let a statement fail as SQLite does if the disk fails."""
+            try:
+                if sql != "ROLLBACK":
+                    found.call(f"SQL {sql[:30]}")
+            except OSError:
+                raise sqlite3.OperationalError("disk I/O error") from None
+
         def _sync(self, found: Process) -> None:
             """Sync what a commit has synced: the log, and the database if the log has begun anew since a checkpoint."""
             (level,) = super().execute("PRAGMA synchronous").fetchone()
             if level < FULL or not log.exists():
                 return
             found.disk.sync_own(log)
-            with open(log, "rb") as opened:
-                begun = opened.read(LOG_HEAD)
+            begun = content_of(log)[:LOG_HEAD]
             if self.begun not in (None, begun):
                 found.disk.sync_own(file)
             self.begun = begun

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 from bench.vopr.disk import Disk
 from bench.vopr.federation import Members
-from bench.vopr.ledger import Ledger
+from bench.vopr.ledger import BrokenPromiseError, Ledger
 from bench.vopr.network import Listener, Network
 from bench.vopr.process import KilledError, Process
+from bench.vopr.round_watch import RoundWatch
 from bench.vopr.schedule import Schedule
 from bench.vopr.server_loop import ServerLoop
-from edgefl.errors import EdgeflError
+from bench.vopr.settings import Settings
 from edgefl.experiment.data_record import DataRecord
 from edgefl.experiment.run_json import check_data, open_run
 from edgefl.protocol.wire.messages import Train, Verdict
 from edgefl.server.event_loop import LINGER_S, Server
-from edgefl.server.events import Admit, Close, Send
+from edgefl.server.events import Action, Admit, Close, Save, Send
 from edgefl.server.listener import ListenAddress
 from edgefl.server.peer import ConnectionTerms, Patience, Peer
-from edgefl.server.round_rules import Rules
 from edgefl.server.schema import DATABASE
 from edgefl.server.server_setup import staff
 from edgefl.server.store import Store
@@ -32,13 +32,11 @@ from edgefl.server.store import Store
 class Service:
     """This has what every life of the server shares.
 
-    keys  key of every client, or None in a run without keys
     over  called when a life ends by itself: with None after the end of the run, or with the error
     """
 
     members: Members
-    rules: Rules
-    keys: Mapping[int, bytes] | None
+    settings: Settings
     ledger: Ledger
     network: Network
     over: Callable[[BaseException | None], None]
@@ -48,20 +46,34 @@ class WatchedServer(Server):
     """A server of which the ledger hears what it says."""
 
     ledger: Ledger
+    rounds: RoundWatch
+    settings: Settings
+
+    def _carry_out(self, actions: list[Action]) -> None:
+        if self._coordinator.phase != "waiting":  # an operator may want more clients to enrol first
+            self.rounds.begin()
+        for action in actions:
+            if isinstance(action, Save):
+                self.rounds.saves(action.record)
+        super()._carry_out(actions)
 
     def _tell(self, peer: Peer, action: Admit | Send | Close) -> None:
+        if isinstance(action, Admit) and action.client in self.settings.accepting:
+            self.settings.accepting.remove(action.client)
+            self.ledger.forget(action.client)
         if isinstance(action, Send) and peer.client is not None:
             if isinstance(action.message, Verdict):
                 self.ledger.tell(peer.client, action.message, self._store)
             elif isinstance(action.message, Train):
                 self.ledger.opened(action.message.round)
+                self.rounds.asks(action.message)
         super()._tell(peer, action)
 
 
 class ServerProcess(Process):
     """One life of the server.
 
-    task  the server's run, or None before it has opened its directory
+    interrupt  stops it as SIGTERM does. Before it listens it is killed
     """
 
     def __init__(
@@ -70,6 +82,7 @@ class ServerProcess(Process):
         super().__init__("server", schedule, disk, on_death)
         self._service, self._store = service, None
         self.server: WatchedServer | None = None
+        self.interrupt: Callable[[], None] = lambda: self.kill(loses_power=False)
         self._tasks: list[asyncio.Task[object]] = []
         schedule.after(0.0, self._begin, self)
 
@@ -78,7 +91,9 @@ class ServerProcess(Process):
             self._open()
         except KilledError:
             return
-        except (EdgeflError, OSError, ValueError) as error:
+        except BrokenPromiseError:
+            raise
+        except Exception as error:
             self.end(error)
 
     def _open(self) -> None:
@@ -86,14 +101,19 @@ class ServerProcess(Process):
         experiment, federation = service.members.assembled.experiment, service.members.assembled.federation
         trains_on = DataRecord.of_federation(federation)
         open_run(path, experiment.to_json(), trains_on=trains_on)
-        self._store = store = Store(path)
+        settings = service.settings
+        self._store = store = Store(path, settings.keep_rounds)
         check_data(path, trains_on)
-        service.ledger.resumed(store.load())
-        coordinator, offer = staff(service.members.assembled, store, service.rules, service.keys)
+        progress = store.load()
+        service.ledger.resumed(progress)
+        keys = None if settings.keys is None else dict(settings.keys)
+        coordinator, offer = staff(service.members.assembled, store, settings.rules, keys, sorted(settings.accepting))
         terms = ConnectionTerms(**vars(offer), patience=Patience())
         self.server = WatchedServer(coordinator, store, terms, self._say, lambda record: None)
-        self.server.ledger = service.ledger
+        self.server.ledger, self.server.settings = service.ledger, settings
+        self.server.rounds = RoundWatch(settings.rules, frozenset(settings.revoked), progress, self)
         loop, listener = ServerLoop(self, self.end), Listener(self)
+        self.interrupt = loop.interrupt
         loop.began = self._tasks
         service.network.listener = listener
         address = ListenAddress("10.1.0.1", 1, sockets=(listener,))  # type: ignore[arg-type]

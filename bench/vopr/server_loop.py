@@ -23,6 +23,8 @@ class ServerLoop(asyncio.AbstractEventLoop):
     def __init__(self, process: Process, failed: Callable[[BaseException], None]) -> None:
         self._process, self._schedule, self._failed = process, process.schedule, failed
         self._stream = process.schedule.stream(f"loop {process.name}")
+        self._on_signal: Callable[[], object] = lambda: None
+        self._is_interrupted = False
         self.began: list[asyncio.Task[object]] = []
 
     def get_debug(self) -> bool:
@@ -79,7 +81,12 @@ class ServerLoop(asyncio.AbstractEventLoop):
         return future
 
     def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
-        """No signal comes to a simulated process."""
+        self._on_signal = lambda: callback(*args)
+
+    def interrupt(self) -> None:
+        """Send the signal SIGTERM."""
+        self._is_interrupted = True
+        self.call_soon(self._on_signal)
 
     def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
         fd.is_watched(lambda: self.call_soon(callback, *args))
@@ -107,5 +114,8 @@ class ServerLoop(asyncio.AbstractEventLoop):
         _set_running_loop(self)
         try:
             handle._run()
+        except KeyboardInterrupt:
+            if not self._is_interrupted:
+                raise
         finally:
             _set_running_loop(None)

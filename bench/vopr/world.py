@@ -6,10 +6,9 @@ every device has to hear of it, and a replay of the run has to end with its para
 
 from __future__ import annotations
 
-import random
 import tempfile
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
 
@@ -20,11 +19,12 @@ from bench.vopr.disk import Disk
 from bench.vopr.faults import Fault
 from bench.vopr.ledger import BrokenPromiseError, Ledger
 from bench.vopr.network import Network
+from bench.vopr.operator import Operator
 from bench.vopr.process import Process
 from bench.vopr.replay import check_replay
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import ServerProcess, Service
-from edgefl.server.round_deadline import AdaptiveDeadline
+from bench.vopr.settings import Settings, drawn_rules
 from edgefl.server.round_rules import Rules
 
 ROUND_S = 60.0  # seconds that a round takes, more or less
@@ -68,8 +68,11 @@ class World:
         self.network, self.ledger = Network(schedule), Ledger()
         self.network.flips = stream.choice((0.0, 0.0, 1e-2))
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
-        rules = _rules(stream, rounds, self.members.assembled.experiment.eval_interval, devices, per_round)
-        self._service = Service(self.members, rules, keys, self.ledger, self.network, self._server_over)
+        eval_every = self.members.assembled.experiment.eval_interval
+        rules = Rules(rounds, eval_every, max_empty_rounds=1 << 20)
+        self._settings = Settings(replace(rules, **drawn_rules(stream, devices, per_round)), keys)
+        self._operator = Operator(schedule.stream("operator"), self._settings, devices, per_round)
+        self._service = Service(self.members, self._settings, self.ledger, self.network, self._server_over)
         liars = schedule.stream("liars")
         self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
         self.failure: str | None = None
@@ -127,7 +130,8 @@ class World:
     def _start_device(self, client: int) -> None:
         if client in self.devices or client in self.heard:
             return
-        keys, disk = self._service.keys, self._disks[client]
+        keys, disk = self._settings.keys, self._disks[client]
+        key = None if keys is None else {**keys, **self._settings.revoked}[client]
         disk.drop_old()
         self.devices[client] = DeviceProcess(
             client,
@@ -135,11 +139,12 @@ class World:
             disk,
             self._died,
             self.members,
-            None if keys is None else keys[client],
+            key,
             self.network,
             self.ledger,
             self._device_over,
             client in self._liars,
+            lambda: client in self._settings.accepting,
         )
 
     def _died(self, process: Process, loses_power: bool) -> None:
@@ -154,17 +159,18 @@ class World:
             self.schedule.after(seconds, self._start_server)
 
     def _server_over(self, error: BaseException | None) -> None:
-        self.server = None
-        if error is not None:
-            self.failure = self.failure or f"the server ends: {error}"
+        process, self.server = self.server, None
+        if error is not None and process is not None:
+            self.failure = self.failure or self._operator.blame(process, error)
         self.schedule.after(RESTART_S, self._start_server)  # somebody resumes it for the devices that were away
 
     def _device_over(self, client: int, error: Exception | None) -> None:
-        del self.devices[client]
-        if error is None:
+        process = self.devices.pop(client)
+        if error is None or self._operator.is_out(client, error):
             self.heard.add(client)
         else:
-            self.failure = self.failure or f"device {client} ends: {error}"
+            self.failure = self.failure or self._operator.blame(process, error)
+            self.schedule.after(RESTART_S, lambda: self._start_device(client))
 
     # Faults.
 
@@ -177,44 +183,57 @@ class World:
             self.network.cut(fault.client, fault.seconds)
         elif what == "reset":
             self.network.reset(fault.client)
+        elif fault.kind in faults.OPERATIONS:
+            self._operate(what, fault.client)
+        elif what == "clock":
+            disk = self._server_disk if whom == "server" else self._disks[fault.client]
+            disk.clock_s += fault.leap_s
         elif process is None:
             return
         elif what == "halt":
             process.halted_until = self.schedule.now + fault.seconds
         elif what == "full":
             process.full_until = self.schedule.now + min(fault.seconds, faults.FULL_S)
+        elif what == "error":
+            if fault.seams % 2:  # the next life begins with it
+                process.kill(loses_power=False)
+            process.disk.calls_left = fault.calls
+        elif what == "rot":
+            process.kill(loses_power=False)
+            self._operator.rot(process)
         elif fault.seams:
             process.arm(fault.seams, loses_power=what == "power")
         else:
             process.kill(loses_power=what == "power")
 
+    def _operate(self, what: str, client: int) -> None:
+        """Let an operator stop the server and change its settings. A device may be another one then."""
+        if not self._operator.change(what, client):
+            return
+        if self.server is not None and self.server.halted_until > self.schedule.now:
+            self.server.kill(loses_power=False)
+        elif self.server is not None:
+            self.server.interrupt()
+        device, disk = self.devices.get(client), self._disks[client]
+        if what in ("rotate", "replace") and device is not None:
+            device.kill(loses_power=False)
+        if what == "replace":
+            disk.empty()
+
     def _calm(self) -> None:
         self._is_calm = True
         self.network.flips = 0.0
+        for disk in (self._server_disk, *self._disks.values()):
+            disk.calls_left = -1
         for process in (self.server, *self.devices.values()):
             if process is not None:
                 process.disarm()
-                process.full_until = 0.0
 
     def _stop(self) -> None:
         for process in (self.server, *self.devices.values()):
             if process is not None and process.is_alive:
                 process.is_alive = False
                 process.dispose()
-
-
-def _rules(stream: random.Random, rounds: int, eval_every: int, devices: int, per_round: int) -> Rules:
-    """Return rules of rounds that the seed chooses."""
-    return Rules(
-        rounds,
-        eval_every,
-        quorum=stream.choice((None, None, max(1, per_round - 1))),
-        deadline_s=stream.choice((None, 120.0, AdaptiveDeadline(300.0, 30.0))),
-        evaluation_deadline_s=stream.choice((None, 120.0)),
-        wait_for=stream.choice((1, devices)),
-        seen_s=stream.choice((None, None, 300.0)),
-        max_empty_rounds=1 << 20,
-    )
 
 
 def simulate(
@@ -227,7 +246,7 @@ def simulate(
 def simulated(case: Case) -> Outcome:
     """Simulate a case in a temporary folder."""
     begun = process_time()
-    with tempfile.TemporaryDirectory(prefix="vopr-", dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix="vopr-", dir=memory()) as folder:
         world = World(case, Path(folder))
         world.run()
     schedule = world.schedule
@@ -246,6 +265,6 @@ def simulated(case: Case) -> Outcome:
     )
 
 
-def _memory() -> str | None:
+def memory() -> str | None:
     """Return a folder in memory, where SQLite's own syncs take no time, or None if there is none."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -15,13 +15,11 @@ from edgefl.deployment.device.base_store import FOLDER, BaseStore
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
-from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
-from edgefl.deployment.device.device_state import DeviceState
+from edgefl.deployment.device.participation import take_part
 from edgefl.deployment.device.reconnection import delay_s
 from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
-from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.errors import DataError, EdgeflError, GraphError, RequestError
 from edgefl.experiment.client_dataset import client_of, read_partition
 from edgefl.learning.learner import MakeLearner
@@ -49,9 +47,9 @@ def run(options: argparse.Namespace) -> int:
         give_back()
     world = _world(options.max_seconds)._replace(meter=told_meter(options.measure_energy, say))
     if server is None:
-        from edgefl.cli.flower_device import take_part
+        from edgefl.cli import flower_device
 
-        return take_part(options, profile, data, world)
+        return flower_device.take_part(options, profile, data, world)
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
     directory = StateDirectory(options.state)
     if base is not None:
@@ -63,13 +61,11 @@ def run(options: argparse.Namespace) -> int:
         return DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
 
     try:
-        run = talk(RunInquiry(profile.client, profile.key))
-        state = directory.open(run, profile.key)
-        reason = talk(Device(state, profile, data, world, make))
+        reason = take_part(directory, profile, data, world, talk, make)
     except EdgeflError as error:
         error.args = (printable(str(error)),)  # the server's words may be in it
         raise
-    _over(directory, state, run, reason, options.keep_runs)
+    _over(directory, reason, options.keep_runs)
     return 0
 
 
@@ -98,10 +94,9 @@ def _learner(options: argparse.Namespace) -> MakeLearner | None:
     return TorchLearner
 
 
-def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, keep: int | None) -> None:
+def _over(directory: StateDirectory, reason: str, keep: int | None) -> None:
     """Say that the run is over, and remove the files of older runs that the user does not want to keep."""
     say(LogLine(f"the run is over: {reason}", "over"))
-    directory.over(state.path, run, reason)
     for removed in [] if keep is None else directory.prune(keep):
         say(f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {keep})")
 

@@ -8,12 +8,13 @@ edgefl/deployment/device/device_state.py.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,9 +44,24 @@ def sync_name(path: Path) -> None:
     """Bring the name of an existing file or folder to the disk, if its folder can be synced.
 
     A process that was killed may have made the name without bringing it to the disk.
+    Raises  OSError if the disk fails.
     """
-    with suppress(OSError):  # the folder above may be unreadable, or on a read-only file system
+    try:
         sync(path.absolute().parent)
+    except OSError as error:  # the folder above may be unreadable, or on a read-only file system
+        if error.errno == errno.EIO:
+            raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let errors of the with block name this file. The system does not name a file that is open already."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
@@ -56,7 +72,7 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
     """
     beside = temporary(path)
     try:
-        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with naming(path), open(beside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -106,7 +122,8 @@ def sync(path: Path) -> None:
         return  # such systems cannot open a directory, and the rename itself is as durable as it gets
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with naming(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -154,7 +171,8 @@ def read_json(file: Path) -> dict[str, Any]:
     Raises  FileNotFoundError if there is no file, RunError if it is damaged or is not an object.
     """
     try:
-        found = json.loads(file.read_bytes())
+        with naming(file):
+            found = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
         raise RunError(f"{file} is not JSON ({error}); expected the file as edgefl wrote it") from None
     if not isinstance(found, dict):

@@ -1,0 +1,101 @@
+"""The promises about the rounds of one life of the server: when a round may close, and whose replies it takes.
+
+A round closes when every client that takes part is judged, at the quorum, or at its deadline, and not before or long
+after. A client whose key was withdrawn before this life is accepted in no round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from bench.vopr.ledger import BrokenPromiseError
+from bench.vopr.process import Process
+from edgefl.protocol.wire.messages import Train
+from edgefl.server.events import DeviceRefusal, Record, ReplyJudged, RoundClosed, RoundOpened
+from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
+from edgefl.server.round_rules import Rules
+from edgefl.server.run_progress import Progress
+
+SLACK_S = 1.0  # seconds after a deadline in which a server that is not halted has acted
+
+
+@dataclass
+class _OpenRound:
+    """The open round: its planned clients, the outcomes so far, and the time at which this life has opened it.
+
+    limit_s  the recorded deadline in seconds. None: it has none, or it is not known as an earlier life recorded it
+    """
+
+    number: int
+    clients: Set[int]
+    outcomes: dict[int, str]
+    at: float
+    limit_s: float | None
+
+
+class RoundWatch:
+    """The watch over one life of the server, which begins with `progress`. Raises BrokenPromiseError."""
+
+    def __init__(self, rules: Rules, revoked: Set[int], progress: Progress, process: Process) -> None:
+        self._rules, self._revoked, self._process = rules, revoked, process
+        self._refusing = set(progress.refusals)
+        self._open: _OpenRound | None = None
+        if progress.opened is not None:
+            outcomes = {each.client: each.outcome for each in progress.answers}
+            self._open = _OpenRound(progress.round + 1, frozenset(progress.opened), dict(outcomes), 0.0, None)
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Note that the coordinator goes on with an open round, whose time begins anew. A second call does nothing."""
+        if self._open is not None and not self._has_begun:
+            self._open.at = self._process.schedule.now
+        self._has_begun = True
+
+    def asks(self, message: Train) -> None:
+        """Check the deadline that a client is told."""
+        rule, told = self._rules.deadline_s, message.deadline_s
+        if self._open is None or message.round != self._open.number or isinstance(rule, AdaptiveDeadline):
+            return
+        left = None if rule is None else rule - (self._process.schedule.now - self._open.at)
+        if (told is None) != (left is None) or (told is not None and left is not None and abs(told - left) > SLACK_S):
+            raise BrokenPromiseError(f"a client is told a deadline of {told} s in round {message.round}; it has {left}")
+
+    def saves(self, record: Record) -> None:
+        """Check a record that the coordinator wants to be durable."""
+        now = self._process.schedule.now
+        if isinstance(record, DeviceRefusal):
+            (self._refusing.add if record.reason else self._refusing.discard)(record.client)
+        elif isinstance(record, RoundOpened):
+            self._open = _OpenRound(record.round, frozenset(record.clients), {}, now, record.deadline_s)
+        elif isinstance(record, ReplyJudged):
+            if record.outcome == "accepted" and record.client in self._revoked:
+                raise BrokenPromiseError(f"client {record.client} counts in round {record.round} without a key")
+            if self._open is not None and record.round == self._open.number:
+                self._open.outcomes[record.client] = record.outcome
+        elif isinstance(record, RoundClosed) and self._open is not None:
+            self._closes(self._open, record, now)
+            self._open = None
+
+    def _closes(self, opened: _OpenRound, record: RoundClosed, now: float) -> None:
+        took, quorum = now - opened.at, self._rules.quorum
+        shortest, longest = _limits(self._rules.deadline_s, opened.limit_s)
+        is_complete = opened.outcomes.keys() | self._refusing >= opened.clients
+        is_complete |= quorum is not None and list(opened.outcomes.values()).count("accepted") >= quorum
+        if not is_complete and (shortest is None or took < shortest - SLACK_S / 10):
+            raise BrokenPromiseError(
+                f"round {opened.number} closes after {took:.3f} s with the outcomes {opened.outcomes} of clients"
+                f" {sorted(opened.clients)}; expected quorum {quorum}, or {shortest} s"
+            )
+        if longest is not None and took > longest + SLACK_S and now > self._process.halted_until + SLACK_S:
+            raise BrokenPromiseError(f"round {opened.number} closes after {took:.3f} s; expected at most {longest} s")
+        if abs(record.log_record["seconds"] - took) > SLACK_S:
+            seconds = record.log_record["seconds"]
+            raise BrokenPromiseError(f"round {opened.number} states {seconds:.3f} s; it took {took:.3f} s")
+
+
+def _limits(rule: Deadline, recorded_s: float | None) -> tuple[float | None, float | None]:
+    """Return the shortest and the longest time in seconds after which a round without all replies may close."""
+    if isinstance(rule, AdaptiveDeadline):
+        return rule.floor_s, recorded_s
+    return rule, rule

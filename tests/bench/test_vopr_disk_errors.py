@@ -1,0 +1,113 @@
+"""Errors of a simulated disk: calls that fail, an fsync that lies afterwards, bits that change, and what people do."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from bench.vopr import faults, seams
+from bench.vopr.bit_rot import rotten
+from bench.vopr.case import Case
+from bench.vopr.disk import Disk
+from bench.vopr.operator import Operator
+from bench.vopr.process import Process
+from bench.vopr.schedule import Schedule
+from bench.vopr.settings import Settings
+from bench.vopr.world import World, memory
+from edgefl.server.round_rules import Rules
+
+SETTINGS = Settings(Rules(1, 1), None)
+CALLS = range(1, 200, 13)  # numbers of calls of a server that starts, and of the rounds that follow
+
+
+@pytest.mark.parametrize(("whom", "kinds"), [("server", {"open", "SQL"}), ("device", {"read", "fsync"})])
+def test_a_run_ends_well_whichever_call_of_the_disk_fails(
+    whom: str, kinds: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "planned", lambda *settings: [])
+    failed = set[str]()
+    for call in CALLS:
+        with tempfile.TemporaryDirectory(dir=memory()) as folder:
+            world = World(Case(3, 0.1, 2, "fedavg"), Path(folder))
+
+            def strike(world: World = world, call: int = call) -> None:
+                process = world.server if whom == "server" else world.devices[1]
+                assert process is not None
+                process.kill(loses_power=False)
+                process.disk.calls_left = call
+
+            world.schedule.at(150.0, strike)
+            world.run()
+        assert world.failure is None, call
+        failed |= {line.split(": ")[1] for line in world.schedule.trace if line.endswith(" fails")}
+    assert {words.split()[0] for words in failed} >= kinds
+
+
+def disk_of(folder: Path) -> Disk:
+    disk = Disk(folder, random.Random(0))
+    (disk.home / "file").write_bytes(b"old")
+    disk.sync(disk.home / "file")
+    disk.sync(disk.home)
+    return disk
+
+
+def after_a_loss_of_power(disk: Disk) -> bytes:
+    disk.turn_over(loses_power=True)
+    return (disk.home / "file").read_bytes()
+
+
+def test_what_a_failed_fsync_has_dropped_is_lost_unless_it_is_written_again(tmp_path: Path) -> None:
+    """What a loss of power leaves is drawn, so that a promise shows in many draws."""
+    found: dict[bool, set[bytes]] = {False: set(), True: set()}
+    for is_written_again in found:
+        for draw in range(40):
+            disk = disk_of(tmp_path / f"{is_written_again}-{draw}")
+            disk._stream.seed(draw)
+            (disk.home / "file").write_bytes(b"new")
+            disk.drop(disk.home / "file")
+            if is_written_again:
+                disk.dirty(disk.home / "file")
+            disk.sync(disk.home / "file")
+            found[is_written_again].add(after_a_loss_of_power(disk))
+    assert b"old" in found[False]
+    assert found[True] == {b"new"}
+
+
+def process_of(disk: Disk) -> Process:
+    return Process("server", Schedule(0), disk, lambda process, loses_power: None)
+
+
+def test_one_bit_of_a_file_changes_and_the_file_is_restored_by_its_name(tmp_path: Path) -> None:
+    disk = disk_of(tmp_path)
+    operator, process = Operator(random.Random(0), SETTINGS, 2, 1), process_of(disk)
+    operator.rot(process)
+    damaged = (disk.home / "file").read_bytes()
+    assert sum((one ^ other).bit_count() for one, other in zip(damaged, b"old", strict=True)) == 1
+    assert operator.blame(process, RuntimeError("something is damaged")) == "server ends: something is damaged"
+    assert (disk.home / "file").read_bytes() == damaged
+    assert operator.blame(process, RuntimeError(f"{disk.home / 'file'} is damaged")) is None
+    assert (disk.home / "file").read_bytes() == b"old"
+
+
+def test_a_file_that_was_written_since_is_not_restored(tmp_path: Path) -> None:
+    home = disk_of(tmp_path).home
+    damage = rotten(home, random.Random(0))
+    assert damage is not None
+    (home / "file").write_bytes(b"other")
+    damage.repair(home)
+    assert (home / "file").read_bytes() == b"other"
+
+
+def test_an_end_without_the_file_that_failed_is_a_broken_promise(tmp_path: Path) -> None:
+    disk = disk_of(tmp_path)
+    operator, process = Operator(random.Random(0), SETTINGS, 2, 1), process_of(disk)
+    disk.calls_left = 1
+    process.schedule.running = process
+    with seams.placed(process.schedule), pytest.raises(OSError, match="Input/output error") as caught:
+        (disk.home / "file").read_bytes()
+    assert operator.blame(process, caught.value) is None  # the error of an open names its file
+    nameless = OSError(5, "Input/output error")
+    assert operator.blame(process, nameless) is not None
