@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
-from bench.vopr import faults, federation, savings, seams
+from bench.vopr import faults, federation, savings, seams, watch
 from bench.vopr.case import Case
 from bench.vopr.device import DeviceProcess
 from bench.vopr.disk import Disk
@@ -24,6 +24,7 @@ from bench.vopr.process import Process
 from bench.vopr.replay import check_replay
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import ServerProcess, Service
+from bench.vopr.watch import Watch
 from edgefl.server.round_deadline import AdaptiveDeadline
 from edgefl.server.round_rules import Rules
 
@@ -72,6 +73,7 @@ class World:
         self._service = Service(self.members, rules, keys, self.ledger, self.network, self._server_over)
         liars = schedule.stream("liars")
         self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
+        self._watch = Watch(devices)
         self.failure: str | None = None
         self.rounds, self.befallen = 0, list[tuple[int, float, Fault]]()
         self.crashes, self.heard, self._is_calm = 0, set[int](), False
@@ -85,7 +87,7 @@ class World:
     def run(self) -> None:
         """Simulate until the end, or until a promise is broken."""
         hours, kept = self._case.hours, self._case.kept
-        with seams.placed(self.schedule), savings.made(self._case.training):
+        with seams.placed(self.schedule), savings.made(self._case.training), self._watch.bounds.counted():
             self._start_server()
             for client in self._disks:
                 self.schedule.after(self._stream.random() * ROUND_S, lambda client=client: self._start_device(client))
@@ -93,10 +95,13 @@ class World:
                 if kept is None or number in kept:
                     self.schedule.at(time, lambda number=number, fault=fault: self._befall(number, fault))
             self.schedule.at(hours * 3600, self._calm)
+            self.schedule.after(watch.EVERY_S, self._look)
             try:
                 self._go()
+                self.schedule.settle()
                 if self.failure is None:
                     self._stop()
+                    self._watch.end()
                     self.rounds = check_replay(self._server_disk.home, self.members)
             except BrokenPromiseError as error:
                 self.failure = str(error)
@@ -121,6 +126,7 @@ class World:
 
     def _start_server(self) -> None:
         if self.server is None:
+            self._watch.begins(self._server_disk.home)
             self._server_disk.drop_old()
             self.server = ServerProcess(self.schedule, self._server_disk, self._died, self._service)
 
@@ -155,12 +161,14 @@ class World:
 
     def _server_over(self, error: BaseException | None) -> None:
         self.server = None
+        self._watch.ended(self._server_disk.home)
         if error is not None:
             self.failure = self.failure or f"the server ends: {error}"
         self.schedule.after(RESTART_S, self._start_server)  # somebody resumes it for the devices that were away
 
     def _device_over(self, client: int, error: Exception | None) -> None:
         del self.devices[client]
+        self._watch.ended(self._disks[client].home)
         if error is None:
             self.heard.add(client)
         else:
@@ -195,6 +203,10 @@ class World:
             if process is not None:
                 process.disarm()
                 process.full_until = 0.0
+
+    def _look(self) -> None:
+        self._watch.look(self.server, len(self.devices), self.ledger.verdicts)
+        self.schedule.after(watch.EVERY_S, self._look)
 
     def _stop(self) -> None:
         for process in (self.server, *self.devices.values()):
