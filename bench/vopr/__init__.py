@@ -19,6 +19,8 @@ ledger       the promises that must hold after every event
 replay       the replay of a run, which has to end with its parameters
 stub_steps   training without arithmetic
 savings      what is left out to save time
+bounds       the limits of files, connections and objects that processes hold
+watch        the promises that are looked after every ten minutes and at the end
 federation   the small federation that all processes belong to
 faults       which faults come, and when
 case         one simulation as a value, and its command

@@ -24,11 +24,12 @@ class Disk:
 
     clock_s     seconds by which the wall clock of the machine is ahead of the simulation
     calls_left  number of calls of processes up to the call that fails, or -1 if no call will fail
+    has_failed  whether a call has failed
     """
 
     def __init__(self, root: Path, stream: random.Random) -> None:
         self._root, self._stream, self._life, self.calls_left = root, stream, 0, -1
-        self.clock_s = 0.0
+        self.clock_s, self.has_failed = 0.0, False
         self.home, self._freed = root / "0", root / "freed"
         self.home.mkdir(parents=True)
         self._all_is_durable()
@@ -49,6 +50,7 @@ class Disk:
     def fails(self) -> bool:
         """Count a call of a process, and return whether it fails with EIO."""
         self.calls_left = max(self.calls_left - 1, -1)
+        self.has_failed = self.has_failed or not self.calls_left
         return not self.calls_left
 
     def sync(self, path: str | Path) -> None:

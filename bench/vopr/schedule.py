@@ -65,6 +65,11 @@ class Schedule:
         """The digest of all lines, 16 hexadecimal digits."""
         return self._digest.hexdigest()[:16]
 
+    def settle(self) -> None:
+        """Handle the events of the present time."""
+        while self._queue and self._queue[0][0] <= self.now:
+            self.step()
+
     def step(self) -> bool:
         """Handle the next event. Return False if there is none."""
         if not self._queue:

@@ -125,8 +125,9 @@ class ServerProcess(Process):
         return None if self.server is None else self.server._coordinator.awaited(self.schedule.now)
 
     @property
-    def round(self) -> int:
-        return 0 if self.server is None else self.server._coordinator.round
+    def stage(self) -> tuple[str, int] | None:
+        """The phase of the run and the last closed round, or None before the server has opened its directory."""
+        return None if self.server is None else self.server._coordinator.stage
 
     def _say(self, line: str) -> None:
         if self.is_alive:

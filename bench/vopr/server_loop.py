@@ -17,7 +17,7 @@ class ServerLoop(asyncio.AbstractEventLoop):
     """The loop of a process. Work for other threads is done at once, after the seconds that the disk takes.
 
     failed  is given an exception of a callback, which asyncio would write to a log
-    began   the tasks that were made
+    began   the tasks that are not done
     """
 
     def __init__(self, process: Process, failed: Callable[[BaseException], None]) -> None:
@@ -59,8 +59,9 @@ class ServerLoop(asyncio.AbstractEventLoop):
         return asyncio.Future(loop=self)
 
     def create_task(self, coro: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:
-        self.began.append(asyncio.Task(coro, loop=self, **options))
-        return self.began[-1]
+        task = asyncio.Task(coro, loop=self, **options)
+        self.began[:] = [*(each for each in self.began if not each.done()), task]
+        return task
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         future = self.create_future()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
 
-from bench.vopr import faults, federation, savings, seams
+from bench.vopr import faults, federation, savings, seams, watch
 from bench.vopr.case import Case
 from bench.vopr.device import DeviceProcess
 from bench.vopr.disk import Disk
@@ -25,6 +25,7 @@ from bench.vopr.replay import check_replay
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import ServerProcess, Service
 from bench.vopr.settings import Settings, drawn_rules
+from bench.vopr.watch import Watch
 from edgefl.server.round_rules import Rules
 
 ROUND_S = 60.0  # seconds that a round takes, more or less
@@ -75,6 +76,7 @@ class World:
         self._service = Service(self.members, self._settings, self.ledger, self.network, self._server_over)
         liars = schedule.stream("liars")
         self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
+        self._watch = Watch(devices)
         self.failure: str | None = None
         self.rounds, self.befallen = 0, list[tuple[int, float, Fault]]()
         self.crashes, self.heard, self._is_calm = 0, set[int](), False
@@ -88,7 +90,7 @@ class World:
     def run(self) -> None:
         """Simulate until the end, or until a promise is broken."""
         hours, kept = self._case.hours, self._case.kept
-        with seams.placed(self.schedule), savings.made(self._case.training):
+        with seams.placed(self.schedule), savings.made(self._case.training), self._watch.bounds.counted():
             self._start_server()
             for client in self._disks:
                 self.schedule.after(self._stream.random() * ROUND_S, lambda client=client: self._start_device(client))
@@ -96,10 +98,13 @@ class World:
                 if kept is None or number in kept:
                     self.schedule.at(time, lambda number=number, fault=fault: self._befall(number, fault))
             self.schedule.at(hours * 3600, self._calm)
+            self.schedule.after(watch.EVERY_S, self._look)
             try:
                 self._go()
+                self.schedule.settle()
                 if self.failure is None:
                     self._stop()
+                    self._watch.end(any(disk.has_failed for disk in (self._server_disk, *self._disks.values())))
                     self.rounds = check_replay(self._server_disk.home, self.members)
             except BrokenPromiseError as error:
                 self.failure = str(error)
@@ -124,6 +129,7 @@ class World:
 
     def _start_server(self) -> None:
         if self.server is None:
+            self._watch.begins(self._server_disk.home)
             self._server_disk.drop_old()
             self.server = ServerProcess(self.schedule, self._server_disk, self._died, self._service)
 
@@ -132,6 +138,7 @@ class World:
             return
         keys, disk = self._settings.keys, self._disks[client]
         key = None if keys is None else {**keys, **self._settings.revoked}[client]
+        self._watch.begins(disk.home)
         disk.drop_old()
         self.devices[client] = DeviceProcess(
             client,
@@ -162,6 +169,7 @@ class World:
         process, self.server = self.server, None
         if error is not None and process is not None:
             self.failure = self.failure or self._operator.blame(process, error)
+        self._watch.ended(self._server_disk.home)
         self.schedule.after(RESTART_S, self._start_server)  # somebody resumes it for the devices that were away
 
     def _device_over(self, client: int, error: Exception | None) -> None:
@@ -171,6 +179,7 @@ class World:
         else:
             self.failure = self.failure or self._operator.blame(process, error)
             self.schedule.after(RESTART_S, lambda: self._start_device(client))
+        self._watch.ended(self._disks[client].home)
 
     # Faults.
 
@@ -218,6 +227,7 @@ class World:
         if what in ("rotate", "replace") and device is not None:
             device.kill(loses_power=False)
         if what == "replace":
+            self._watch.forget(disk.home)
             disk.empty()
 
     def _calm(self) -> None:
@@ -228,6 +238,10 @@ class World:
         for process in (self.server, *self.devices.values()):
             if process is not None:
                 process.disarm()
+
+    def _look(self) -> None:
+        self._watch.look(self.server, len(self.devices), self.ledger.verdicts)
+        self.schedule.after(watch.EVERY_S, self._look)
 
     def _stop(self) -> None:
         for process in (self.server, *self.devices.values()):

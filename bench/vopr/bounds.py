@@ -1,0 +1,67 @@
+"""The limits of what the processes may hold while they run and once they have ended: connections, files and objects.
+
+A server or a device may grow with the number of devices, and not with the length of a run. The limits are about twice
+what the runs of ten methods needed with 8 and with 20 devices.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.vopr.ledger import BrokenPromiseError
+from bench.vopr.server import ServerProcess
+
+STRANGERS = 4  # connections of a server that do not belong to an enrolled device
+FILES_OF_DEVICE, FILES_OF_SERVER = 2, 8  # open files of one process
+OBJECTS, OBJECTS_PER_DEVICE = 3000, 500  # that Python's garbage collector knows
+ENTRIES, ENTRIES_PER_DEVICE, ENTRIES_PER_VERDICT = 2000, 300, 2  # of lists, dicts, sets and deques together
+CONTAINERS = (list, dict, set, deque)
+
+
+class Bounds:
+    """The limits for one federation, and what was there before it."""
+
+    def __init__(self, devices: int) -> None:
+        self._devices, self._files, self._threads = devices, open_files(), threading.active_count()
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count only objects that are made in the with block."""
+        gc.collect()
+        gc.freeze()
+        try:
+            yield
+        finally:
+            gc.unfreeze()
+
+    def check(self, server: ServerProcess | None, devices: int, verdicts: int) -> None:
+        """Raise BrokenPromiseError if the server, if it runs, and so many devices hold more than they may."""
+        if server is not None and server.server is not None:
+            _check("connections of the server", len(server.server._peers), self._devices + STRANGERS)
+        _check("open files", open_files() - self._files, FILES_OF_DEVICE * devices + FILES_OF_SERVER)
+        gc.collect()
+        objects = gc.get_objects()
+        entries = sum(len(each) for each in objects if type(each) in CONTAINERS)
+        _check("objects in memory", len(objects), OBJECTS + OBJECTS_PER_DEVICE * self._devices)
+        most = ENTRIES + ENTRIES_PER_DEVICE * self._devices + ENTRIES_PER_VERDICT * verdicts
+        _check("entries of objects in memory", entries, most)
+
+    def check_end(self) -> None:
+        """Raise BrokenPromiseError if processes that are gone still hold files or threads."""
+        _check("open files after the end of all processes", open_files() - self._files, 0)
+        _check("threads after the end of all processes", threading.active_count() - self._threads, 0)
+
+
+def open_files() -> int:
+    """Return the number of open files of this process of the operating system."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def _check(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise BrokenPromiseError(f"{count} {what}; expected at most {most}")
