@@ -1,0 +1,119 @@
+"""A round of secure aggregation in one process: a server, its members, and who is lost at which step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from edgefl.protocol.secure.group_member import GroupMember
+from edgefl.protocol.secure.group_sum import GroupSum
+from edgefl.protocol.secure.group_terms import GroupTerms, OwnView
+from edgefl.protocol.secure.identity import SigningIdentity
+from edgefl.protocol.secure.roster import Roster
+
+STEPS = ("keys", "shares", "vector", "consent", "opening")
+NEVER = len(STEPS)
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Clients with identities, and their roster."""
+
+    identities: dict[int, SigningIdentity]
+    roster: Roster
+
+    @classmethod
+    def of(cls, clients: list[int], seed: int, version: int = 1) -> Federation:
+        draw = random.Random(f"identities {seed}").randbytes
+        identities = {client: SigningIdentity.make(draw) for client in clients}
+        keys = {client: identity.public for client, identity in identities.items()}
+        return cls(identities, Roster("fed", version, keys))
+
+
+@dataclass
+class PlayedRound:
+    """A round that is played step by step.
+
+    lost        by client the step at which it is lost, NEVER if it stays
+    transcript  what the clients sent and what they were sent, in order
+    kills       True writes and reads the state of both sides at every step
+    """
+
+    terms: GroupTerms
+    federation: Federation
+    vectors: dict[int, np.ndarray[Any, Any]]
+    lost: dict[int, int]
+    seed: int
+    kills: bool = False
+    transcript: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        data, draw = self.terms.to_bytes(), random.Random(f"round {self.seed}").randbytes
+        roster, identities = self.federation.roster, self.federation.identities
+        self.members = {
+            client: GroupMember.begin(data, view_of(self.terms, client), identities[client], roster, draw)
+            for client in self.terms.members
+        }
+        self.group = GroupSum.begin(self.terms, roster)
+
+    def play(self) -> np.ndarray[Any, Any]:
+        """Return the opened sum. Raises NotOpenedError if too many are lost."""
+        self.step(0, lambda client: (client, self.sent(self.members[client].round_keys())), self.group_add("add_keys"))
+        keys = self.sent(self.group.key_list())
+        self.step(1, lambda client: (client, self.sent(self.members[client].share(keys))), self.group_add("add_shares"))
+        for client in self.present(1):
+            self.members[client].receive(self.sent(self.group.shares_for(client)))
+        self.step(2, self.masked, self.group_add("add_vector"))
+        answered = self.sent(self.group.answered())
+        self.step(
+            3, lambda client: (client, self.sent(self.members[client].consent(answered))), self.group_add("add_consent")
+        )
+        self.step(4, self.opening, self.group_add("add_opening"))
+        return self.group.opened()
+
+    def group_add(self, name: str) -> Callable[[int, Any], None]:
+        return lambda client, message: getattr(self.group, name)(client, message)
+
+    def step(self, step: int, make: Callable[[int], tuple[int, Any]], take: Callable[[int, Any], None]) -> None:
+        """Let every client that is present take a step, and end the phase."""
+        for client in self.present(step):
+            take(*make(client))
+        self.group.close()
+        if self.kills:
+            roster, identities = self.federation.roster, self.federation.identities
+            self.group = GroupSum.from_bytes(self.group.to_bytes(), roster)
+            for client, member in self.members.items():
+                self.members[client] = GroupMember.from_bytes(member.to_bytes(), identities[client], roster)
+
+    def present(self, step: int) -> list[int]:
+        return [client for client in self.terms.members if self.lost.get(client, NEVER) > step]
+
+    def masked(self, client: int) -> tuple[int, Any]:
+        vector = self.vectors[client].copy()
+        self.members[client].mask(vector)
+        self.sent(vector.tobytes())
+        return client, vector
+
+    def opening(self, client: int) -> tuple[int, bytes]:
+        return client, self.sent(self.members[client].open(self.sent(self.group.consents_for(client))))
+
+    def sent(self, message: bytes) -> bytes:
+        self.transcript.append(message)
+        return message
+
+    def expected(self) -> np.ndarray[Any, Any]:
+        """Return the plain sum of those who answered."""
+        answered = self.present(2)
+        total = np.zeros_like(self.vectors[answered[0]])
+        for client in answered:
+            total += self.vectors[client]
+        return total
+
+
+def view_of(terms: GroupTerms, client: int) -> OwnView:
+    """Return the view of a device that was asked for what the terms say."""
+    return OwnView(client, terms.run, terms.round, terms.draw, terms.values, terms.bits, terms.round - 1)
