@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,44 +61,42 @@ class PlayedRound:
 
     def play(self) -> np.ndarray[Any, Any]:
         """Return the opened sum. Raises NotOpenedError if too many are lost."""
-        self.step(0, lambda client: (client, self.sent(self.members[client].round_keys())), self.group_add("add_keys"))
-        keys = self.sent(self.group.key_list())
-        self.step(1, lambda client: (client, self.sent(self.members[client].share(keys))), self.group_add("add_shares"))
+        for client in self.present(0):
+            self.group.add_keys(client, self.sent(self.members[client].round_keys()))
+        keys = self.sent(self.closed().key_list())
         for client in self.present(1):
+            self.group.add_shares(client, self.sent(self.members[client].share(keys)))
+        self.closed()
+        for client in self.present(2):
             self.members[client].receive(self.sent(self.group.shares_for(client)))
-        self.step(2, self.masked, self.group_add("add_vector"))
-        answered = self.sent(self.group.answered())
-        self.step(
-            3, lambda client: (client, self.sent(self.members[client].consent(answered))), self.group_add("add_consent")
-        )
-        self.step(4, self.opening, self.group_add("add_opening"))
-        return self.group.opened()
+            self.group.add_vector(client, self.masked(client))
+        answered = self.sent(self.closed().answered())
+        for client in self.present(3):
+            self.group.add_consent(client, self.sent(self.members[client].consent(answered)))
+        self.closed()
+        for client in self.present(4):
+            consents = self.sent(self.group.consents_for(client))
+            self.group.add_opening(client, self.sent(self.members[client].open(consents)))
+        return self.closed().opened()
 
-    def group_add(self, name: str) -> Callable[[int, Any], None]:
-        return lambda client, message: getattr(self.group, name)(client, message)
-
-    def step(self, step: int, make: Callable[[int], tuple[int, Any]], take: Callable[[int, Any], None]) -> None:
-        """Let every client that is present take a step, and end the phase."""
-        for client in self.present(step):
-            take(*make(client))
+    def closed(self) -> GroupSum:
+        """End the phase. With `kills`, both sides go on from the bytes of their states."""
         self.group.close()
         if self.kills:
             roster, identities = self.federation.roster, self.federation.identities
             self.group = GroupSum.from_bytes(self.group.to_bytes(), roster)
             for client, member in self.members.items():
                 self.members[client] = GroupMember.from_bytes(member.to_bytes(), identities[client], roster)
+        return self.group
 
     def present(self, step: int) -> list[int]:
         return [client for client in self.terms.members if self.lost.get(client, NEVER) > step]
 
-    def masked(self, client: int) -> tuple[int, Any]:
+    def masked(self, client: int) -> np.ndarray[Any, Any]:
         vector = self.vectors[client].copy()
         self.members[client].mask(vector)
         self.sent(vector.tobytes())
-        return client, vector
-
-    def opening(self, client: int) -> tuple[int, bytes]:
-        return client, self.sent(self.members[client].open(self.sent(self.group.consents_for(client))))
+        return vector
 
     def sent(self, message: bytes) -> bytes:
         self.transcript.append(message)

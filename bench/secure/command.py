@@ -1,0 +1,42 @@
+"""`python -m bench secure rounds|orders|speed`: random rounds, random orders of messages, and the time of a device."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+from bench import machine
+from bench.secure import random_rounds
+
+RECORD = Path(__file__).parent / "record.jsonl"
+
+
+def main(arguments: list[str]) -> int:
+    """Return 0. A broken promise raises an error that names its seed."""
+    options = _options(arguments)
+    facts = machine.facts()
+    row = {"what": options.what, **_rounds(options)}
+    print(json.dumps(row))
+    if options.record:
+        with RECORD.open("a") as file:
+            print(json.dumps({**row, "machine": facts}), file=file)
+    return 0
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench secure", description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["rounds"], help="what to try")
+    parser.add_argument("--rounds", type=int, default=2000, metavar="N", help="number of rounds; default: 2000")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed; default: 0")
+    parser.add_argument("--record", action="store_true", help=f"append the result to {RECORD.name}")
+    return parser.parse_args(arguments)
+
+
+def _rounds(options: argparse.Namespace) -> dict[str, int | float]:
+    start, count = time.process_time(), Counter[str]()
+    for seed in range(options.seed, options.seed + options.rounds):
+        count += random_rounds.check(seed)
+    return {"first_seed": options.seed, **count, "cpu_s": round(time.process_time() - start, 1)}
