@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
+from edgefl.protocol.secure import group_member, group_sum, key_list
 from edgefl.protocol.secure.group_member import GroupMember
 from edgefl.protocol.secure.group_sum import GroupSum
 from edgefl.protocol.secure.group_terms import GroupTerms, OwnView
-from edgefl.protocol.secure.identity import SigningIdentity
+from edgefl.protocol.secure.identity import SigningIdentity, is_signed
 from edgefl.protocol.secure.roster import Roster
 
 STEPS = ("keys", "shares", "vector", "consent", "opening")
@@ -114,3 +119,13 @@ class PlayedRound:
 def view_of(terms: GroupTerms, client: int) -> OwnView:
     """Return the view of a device that was asked for what the terms say."""
     return OwnView(client, terms.run, terms.round, terms.draw, terms.values, terms.bits, terms.round - 1)
+
+
+@contextmanager
+def signatures_checked_once() -> Iterator[None]:
+    """Check a signature once that many clients of this process check. A check is a function of its arguments alone."""
+    remembered = lru_cache(maxsize=1000)(is_signed)
+    with ExitStack() as stack:
+        for module in (group_member, group_sum, key_list):
+            stack.enter_context(mock.patch.object(module, "is_signed", remembered))
+        yield
