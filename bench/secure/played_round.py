@@ -15,6 +15,7 @@ import numpy as np
 from edgefl.protocol.secure import group_member, group_sum, key_list
 from edgefl.protocol.secure.group_member import GroupMember
 from edgefl.protocol.secure.group_sum import GroupSum
+from edgefl.protocol.secure.group_sum_state import Phase
 from edgefl.protocol.secure.group_terms import GroupTerms, OwnView
 from edgefl.protocol.secure.identity import SigningIdentity, is_signed
 from edgefl.protocol.secure.roster import Roster
@@ -66,25 +67,45 @@ class PlayedRound:
 
     def play(self) -> np.ndarray[Any, Any]:
         """Return the opened sum. Raises NotOpenedError if too many are lost."""
+        return self.until(Phase.CLOSED).group.opened()
+
+    def until(self, phase: Phase) -> PlayedRound:
+        """Play up to the beginning of a phase, and return this round."""
+        steps = self._send_keys, self._send_shares, self._send_vectors, self._send_consents, self._send_openings
+        while self.group.state.phase < phase:
+            steps[self.group.state.phase]()
+        return self
+
+    def _send_keys(self) -> None:
         for client in self.present(0):
             self.group.add_keys(client, self.sent(self.members[client].round_keys()))
-        keys = self.sent(self.closed().key_list())
+        self.closed()
+
+    def _send_shares(self) -> None:
+        keys = self.sent(self.group.key_list())
         for client in self.present(1):
             self.group.add_shares(client, self.sent(self.members[client].share(keys)))
         self.closed()
+
+    def _send_vectors(self) -> None:
         for client in self.present(2):
             self.members[client].receive(self.sent(self.group.shares_for(client)))
             self.group.add_vector(client, self.masked(client))
-        answered = self.sent(self.closed().answered())
+        self.closed()
+
+    def _send_consents(self) -> None:
+        answered = self.sent(self.group.answered())
         for client in self.present(3):
             self.group.add_consent(client, self.sent(self.members[client].consent(answered)))
         self.closed()
+
+    def _send_openings(self) -> None:
         for client in self.present(4):
             consents = self.sent(self.group.consents_for(client))
             self.group.add_opening(client, self.sent(self.members[client].open(consents)))
-        return self.closed().opened()
+        self.closed()
 
-    def closed(self) -> GroupSum:
+    def closed(self) -> None:
         """End the phase. With `kills`, both sides go on from the bytes of their states."""
         self.group.close()
         if self.kills:
@@ -92,7 +113,6 @@ class PlayedRound:
             self.group = GroupSum.from_bytes(self.group.to_bytes(), roster)
             for client, member in self.members.items():
                 self.members[client] = GroupMember.from_bytes(member.to_bytes(), identities[client], roster)
-        return self.group
 
     def present(self, step: int) -> list[int]:
         return [client for client in self.terms.members if self.lost.get(client, NEVER) > step]

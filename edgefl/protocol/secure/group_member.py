@@ -123,8 +123,8 @@ class GroupMember:
             first = {*self.state.shares} - {self.state.client}
             self._refuse_unless({*sealed} == first, "shares of other clients; expected the first ones again")
             return
-        strangers = sorted({*sealed} - {*self._neighbours()})
-        self._refuse_unless(not strangers, f"shares of client {strangers[:1]}, who is not a neighbour in the graph")
+        stranger = min({*sealed} - {*self._neighbours()}, default=None)
+        self._refuse_unless(stranger is None, f"shares of client {stranger}, who is not a neighbour in the graph")
         self._refuse_unless(
             len(sealed) + 1 >= self._terms.threshold,
             f"shares of {len(sealed)} neighbours; expected at least {self._terms.threshold - 1}",
@@ -243,8 +243,8 @@ class GroupMember:
         is_in_order = list(clients) == sorted(found) and found <= {*self._list.keys}
         self._refuse_unless(is_in_order, "a set of answers that is not of the round's clients in ascending order")
         self._refuse_unless(self.state.client in found, "a set of answers without this device, which has answered")
-        without = sorted(found & {*self._neighbours()} - {*self.state.shares})
-        self._refuse_unless(not without, f"an answer of client {without[:1]}, who has not shared its secrets")
+        without = min(found & {*self._neighbours()} - {*self.state.shares}, default=None)
+        self._refuse_unless(without is None, f"an answer of client {without}, who has not shared its secrets")
         fewest = max(terms.fewest, terms.least)
         self._refuse_unless(len(found) >= fewest, f"a set of {len(found)} answers; expected at least {fewest}")
         holders = len(found & {*self.state.shares})
@@ -255,8 +255,8 @@ class GroupMember:
     def _check_consents(self, signatures: dict[int, bytes]) -> None:
         """Raise SecurityError unless enough neighbours have signed the set that this device has signed."""
         others = {*self.state.answered} & {*self._neighbours()}
-        strangers = sorted({*signatures} - others - {self.state.client})
-        self._refuse_unless(not strangers, f"a consent of client {strangers[:1]}, who has not answered")
+        stranger = min({*signatures} - others - {self.state.client}, default=None)
+        self._refuse_unless(stranger is None, f"a consent of client {stranger}, who has not answered")
         signers = sorted(others & {*signatures})[: self._terms.threshold - 1]
         self._refuse_unless(
             len(signers) == self._terms.threshold - 1,
