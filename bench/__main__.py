@@ -14,7 +14,7 @@ bench cuda-kernels` times their kernels. `python -m bench pictures` draws pictur
 trained-part` trains parts of MobileNetV2. `python -m bench collection` converts models that people bring, and checks
 them. `python -m bench language` trains a transformer of characters. `python -m bench segmentation` trains a U-Net on
 pictures. `python -m bench fine-tuning` trains parts of a pretrained network in a federation. `python -m bench vopr`
-simulates a server and its devices under faults.
+simulates a server and its devices under faults. `python -m bench secure` tries secure aggregation.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
         "frozen": lambda rest: importlib.import_module("bench.frozen").main(rest),  # it makes its model with torch
         "fuzz": fuzz.main,
         "language": lambda rest: importlib.import_module("bench.language.command").main(rest),  # it needs the roles
+        "secure": lambda rest: importlib.import_module("bench.secure.command").main(rest),  # it needs cryptography
         "segmentation": lambda rest: importlib.import_module("bench.segmentation.command").main(rest),
         "latex": lambda rest: importlib.import_module("bench.latex").main(rest),  # no other bench needs a run's tables
         "mutants": mutants.main,

@@ -100,6 +100,14 @@ class AuthError(EdgeflError):
     """A peer that has not shown that it knows the expected key."""
 
 
+class SecurityError(ProtocolError):
+    """A request of a server that could open more than the sum of a group. The device has not answered it."""
+
+
+class NotOpenedError(EdgeflError):
+    """A group of secure aggregation whose sum cannot be opened, for example because too many clients were lost."""
+
+
 def nearest(name: str, known: Iterable[str], most: int = MOST) -> list[str]:
     """Return at most `most` known names that are like `name`, the nearest name first. Case is ignored."""
     by_lower = {each.lower(): each for each in known}

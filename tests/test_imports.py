@@ -56,7 +56,11 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "torch": ["edgefl.torch"],
     "transformers": ["edgefl.torch.hugging_face"],
     "numba": ["edgefl.kernels.numba.compiled"],
-    "cryptography": ["edgefl.deployment.supernode.node_key", "edgefl.protocol.trust.certificates"],
+    "cryptography": [
+        "edgefl.deployment.supernode.node_key",
+        "edgefl.protocol.secure",
+        "edgefl.protocol.trust.certificates",
+    ],
     "safetensors": [
         "edgefl.deployment.device.device_state",
         "edgefl.system.durable_files",
@@ -66,7 +70,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     ],
     "pandas": ["edgefl.study.data_frame"],
     "flwr": ["edgefl.integrations.flower"],
-    "msgspec": ["edgefl.protocol.wire"],
+    "msgspec": ["edgefl.protocol.secure", "edgefl.protocol.wire"],
     "onnx": [
         "edgefl.models.onnx.onnx_content",
         "edgefl.models.onnx.tensor_values",

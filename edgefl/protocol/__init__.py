@@ -3,6 +3,7 @@
 codec   encodes updates, neuron sets and masks as payloads, and decodes them
 wire    defines messages, frames and the order in which messages may come
 trust   has keys, certificates and TLS contexts
+secure  sums vectors of a group so that the server sees the sum alone
 
 No file here opens a socket (deployment and server do), and no file here knows a method.
 """

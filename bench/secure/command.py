@@ -1,0 +1,54 @@
+"""`python -m bench secure rounds|orders`: random rounds, and all or random orders of messages."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+from bench import machine
+from bench.secure import message_orders, random_rounds
+from bench.secure.liars_messages import SmallGroup
+from bench.secure.played_round import signatures_checked_once
+
+RECORD = Path(__file__).parent / "record.jsonl"
+
+
+def main(arguments: list[str]) -> int:
+    """Return 0. A broken promise raises an error that names its seed."""
+    options = _options(arguments)
+    facts = machine.facts()
+    row = {"what": options.what, **{"rounds": _rounds, "orders": _orders}[options.what](options)}
+    print(json.dumps(row))
+    if options.record:
+        with RECORD.open("a") as file:
+            print(json.dumps({**row, "machine": facts}), file=file)
+    return 0
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench secure", description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["rounds", "orders"], help="what to try")
+    parser.add_argument("--rounds", type=int, default=2000, metavar="N", help="number of rounds; default: 2000")
+    parser.add_argument("--seconds", type=float, default=600, metavar="S", help="time of random orders; default: 600")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed; default: 0")
+    parser.add_argument("--record", action="store_true", help=f"append the result to {RECORD.name}")
+    return parser.parse_args(arguments)
+
+
+def _rounds(options: argparse.Namespace) -> dict[str, int | float]:
+    start, count = time.process_time(), Counter[str]()
+    with signatures_checked_once():
+        for seed in range(options.seed, options.seed + options.rounds):
+            count += random_rounds.check(seed)
+    return {"first_seed": options.seed, **count, "cpu_s": round(time.process_time() - start, 1)}
+
+
+def _orders(options: argparse.Namespace) -> dict[str, int | float | dict[str, int]]:
+    """Search all orders for three clients and a liar with two keys, and walk randomly with four clients and a liar."""
+    found = message_orders.search(SmallGroup.of(3, liars_keys=2))
+    walked = message_orders.walk(SmallGroup.of(4), options.seconds, options.seed)
+    walks = {"openings": walked.states, "messages": walked.messages, "refusals": walked.refusals}
+    return {"search": found._asdict(), "walk": walks, "seconds": options.seconds, "first_seed": options.seed}
