@@ -7,10 +7,12 @@ last, with the seed, and the exit status is 1.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 from pathlib import Path
 
-from bench.vopr import mutants
+from bench.vopr.mutants import MUTANTS
+from bench.vopr.mutants.trial import LIMIT_S, tried
 from bench.vopr.world import Outcome, simulate
 from edgefl.methods import METHODS
 
@@ -21,9 +23,7 @@ def main(arguments: list[str]) -> int:
     """Return 1 if a promise was broken, or else 0."""
     options = _options(arguments)
     if options.mutants:
-        for line in mutants.tried(options.seeds):
-            print(line, flush=True)
-        return 0
+        return _try(options.only, options.limit)
     for seed in range(options.seed, options.seed + options.seeds):
         outcome = simulate(seed, options.hours, options.devices, options.method)
         print(_line(outcome), flush=True)
@@ -43,6 +43,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--devices", type=int, default=8, metavar="D", help="number of devices; default: 8")
     parser.add_argument("--method", default="fedspu", choices=sorted(METHODS), help="method; default: fedspu")
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="the mistakes to try; default: all")
+    limit = f"seconds of the processor for one mistake; default: {LIMIT_S:g}"
+    parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="S", help=limit)
     options = parser.parse_args(arguments)
     if options.seed < 0 or options.seeds < 1 or options.devices < 1 or not 0 < options.hours <= 1000:
         parser.error(
@@ -50,6 +53,15 @@ def _options(arguments: list[str]) -> argparse.Namespace:
             " expected a seed from 0, at least one seed and one device, and at most 1000 hours"
         )
     return options
+
+
+def _try(only: list[str], limit_s: float) -> int:
+    """Print a line of JSON for each mistake. Return 1 if a mistake was missed, or else 0."""
+    has_missed = False
+    for mutant, trial in tried((mutant for mutant in MUTANTS if mutant.name in only or not only), limit_s):
+        print(json.dumps({"mutant": mutant.name, "file": mutant.file, **trial._asdict()}), flush=True)
+        has_missed |= trial.seed is None
+    return int(has_missed)
 
 
 def _line(outcome: Outcome) -> str:

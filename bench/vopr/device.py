@@ -23,6 +23,7 @@ from edgefl.deployment.device.reconnection import delay_s
 from edgefl.deployment.device.run_folders import StateDirectory
 
 SERVER = ServerAddress("10.1.0.1", 1)
+STATE = "state"  # folder of the device on its disk
 LARGEST_MODEL = 1 << 20  # bytes
 TRAINING_S = 90.0  # most seconds that a device trains for a round
 
@@ -77,7 +78,7 @@ class DeviceProcess(Process):
             self._say, self._pause, lambda: self.schedule.now, self._training, self._stream.randbytes
         )
         profile = DeviceProfile(self.client, self._key, 1.0, LARGEST_MODEL)
-        self._directory = StateDirectory(self.disk.home)
+        self._directory = StateDirectory(self.disk.home / STATE)
         data = self._members.data(self.client)
         take_part(self._directory, profile, data, world, lambda party: self._talk(party, world), self._make)
         self._end(None)

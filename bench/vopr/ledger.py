@@ -108,3 +108,10 @@ def check_replay(path: Path, members: Members) -> int:
     if (where := difference(progress.state, state)) is not None:
         raise BrokenPromiseError(f"after round {progress.round} the replay differs: {where}")
     return progress.round
+
+
+def check_end(rounds: int, wanted: int, members: Members) -> None:
+    """Check that the run has as many rounds as it should have. Early stopping may end it before."""
+    ((_, algorithm),) = members.assembled.algorithms.items()
+    if rounds > wanted or (rounds < wanted and not getattr(algorithm, "es", False)):
+        raise BrokenPromiseError(f"the run ended after round {rounds}; expected {wanted} rounds")

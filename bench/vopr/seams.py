@@ -130,6 +130,7 @@ def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlit
             if found.is_full:
                 raise sqlite3.OperationalError("database or disk is full")
             result = super().execute(sql, *args)
+            found.touch("within COMMIT")
             self._sync(found)
             found.touch("after COMMIT")
             return result

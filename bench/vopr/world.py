@@ -15,17 +15,18 @@ from bench.vopr import faults, federation, seams
 from bench.vopr.device import DeviceProcess
 from bench.vopr.disk import Disk
 from bench.vopr.faults import Fault
-from bench.vopr.ledger import BrokenPromiseError, Ledger, check_replay
+from bench.vopr.ledger import BrokenPromiseError, Ledger, check_end, check_replay
 from bench.vopr.network import Network
 from bench.vopr.operator import Operator
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
-from bench.vopr.server import ServerProcess, Service
+from bench.vopr.server import RUN, ServerProcess, Service
 from bench.vopr.settings import Settings, drawn_rules
 from edgefl.server.round_rules import Rules
 
 ROUND_S = 60.0  # seconds that a round takes, more or less
 CALM_H = 6.0  # most hours that a run may take once nothing fails any more
+MOST_EVENTS = 10_000  # events at one time
 RESTART_S = 60.0  # most seconds until somebody starts a process again
 
 
@@ -57,6 +58,7 @@ class World:
         self.schedule = schedule = Schedule(seed)
         self._hours, self._root, stream = hours, root, schedule.stream("settings")
         self._stream = schedule.stream("restarts")
+        self._early = self._stream.choice(faults.EARLY)
         per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
         rounds = max(2, round(hours * 3600 / ROUND_S))
         self.members = federation.made(seed, method, devices, per_round, rounds)
@@ -71,6 +73,7 @@ class World:
         liars = schedule.stream("liars")
         self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
         self.failure: str | None = None
+        self._moved = 0.0, 0  # time of the last event, and the number of events before it
         self.rounds = 0
         self.crashes, self.heard, self._is_calm = 0, set[int](), False
         self._disks = {
@@ -94,7 +97,8 @@ class World:
                 self._go()
                 if self.failure is None:
                     self._stop()
-                    self.rounds = check_replay(self._server_disk.home, self.members)
+                    self.rounds = check_replay(self._server_disk.home / RUN, self.members)
+                    check_end(self.rounds, self._settings.rules.rounds, self.members)
             except BrokenPromiseError as error:
                 self.failure = str(error)
             finally:
@@ -103,6 +107,7 @@ class World:
     def _go(self) -> None:
         limit = (self._hours + CALM_H) * 3600
         while self.failure is None and len(self.heard) < len(self._disks):
+            self._check_progress()
             if not self.schedule.step() or self.schedule.now > limit:
                 waits = None if self.server is None else self.server.awaited()
                 missing = sorted(self._disks.keys() - self.heard)
@@ -111,12 +116,20 @@ class World:
                     f" {waits or 'nobody'}, and the devices {missing} have not heard of the end"
                 )
 
+    def _check_progress(self) -> None:
+        """Raise BrokenPromiseError if very many events follow one another while no time passes."""
+        if self.schedule.now > self._moved[0]:
+            self._moved = self.schedule.now, self.schedule.events
+        elif self.schedule.events > self._moved[1] + MOST_EVENTS:
+            raise BrokenPromiseError(f"{MOST_EVENTS} events follow one another at {self._moved[0]:.3f} s")
+
     # Processes.
 
     def _start_server(self) -> None:
         if self.server is None:
             self._server_disk.drop_old()
             self.server = ServerProcess(self.schedule, self._server_disk, self._died, self._service)
+            self._strike_early(self.server)
 
     def _start_device(self, client: int) -> None:
         if client in self.devices or client in self.heard:
@@ -137,6 +150,13 @@ class World:
             client in self._liars,
             lambda: client in self._settings.accepting,
         )
+        self._strike_early(self.devices[client])
+
+    def _strike_early(self, process: Process) -> None:
+        """Let a process that starts sometimes be killed, or lose its power, before it has done much."""
+        share = self._early * (faults.YOUNG if self.schedule.now < faults.YOUNG_S else 1.0)
+        if not self._is_calm and self._stream.random() < share:
+            process.arm(self._stream.randrange(1, faults.EARLY_SEAMS + 1), self._stream.random() < 0.5)
 
     def _died(self, process: Process, loses_power: bool) -> None:
         self.crashes += 1
@@ -181,7 +201,7 @@ class World:
         elif process is None:
             return
         elif what == "halt":
-            process.halted_until = self.schedule.now + fault.seconds
+            process.halted_until = max(process.halted_until, self.schedule.now + fault.seconds)
         elif what == "full":
             process.full_until = self.schedule.now + min(fault.seconds, faults.FULL_S)
         elif what == "error":
