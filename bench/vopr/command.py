@@ -25,12 +25,13 @@ def main(arguments: list[str]) -> int:
     if options.mutants:
         return _try(options.only, options.limit)
     for seed in range(options.seed, options.seed + options.seeds):
-        outcome = simulate(seed, options.hours, options.devices, options.method)
+        outcome = simulate(seed, options.hours, options.devices, options.method, options.often)
         print(_line(outcome), flush=True)
         if outcome.failure is not None:
             print(*outcome.trace, sep="\n")
             again = f"python -m bench vopr --seed {seed} --hours {options.hours:g} --devices {options.devices}"
-            print(f"commit {_commit()}; repeat it with: {again} --method {options.method}")
+            often = "" if options.often == 1 else f" --often {options.often:g}"
+            print(f"commit {_commit()}; repeat it with: {again} --method {options.method}{often}")
             return 1
     return 0
 
@@ -42,6 +43,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--hours", type=float, default=1.0, metavar="H", help="virtual hours of faults; default: 1")
     parser.add_argument("--devices", type=int, default=8, metavar="D", help="number of devices; default: 8")
     parser.add_argument("--method", default="fedspu", choices=sorted(METHODS), help="method; default: fedspu")
+    parser.add_argument("--often", type=float, default=1.0, metavar="F", help="times as many faults; default: 1")
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="the mistakes to try; default: all")
     limit = f"seconds of the processor for one mistake; default: {LIMIT_S:g}"

@@ -9,6 +9,7 @@ systems with a journal, and renames may count in any order.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -23,12 +24,13 @@ class Disk:
     """A disk whose content is in the folder `home`. After each crash `home` is another folder.
 
     clock_s     seconds by which the wall clock of the machine is ahead of the simulation
+    leapt_at    virtual time at which that clock leapt last
     calls_left  number of calls of processes up to the call that fails, or -1 if no call will fail
     """
 
     def __init__(self, root: Path, stream: random.Random) -> None:
         self._root, self._stream, self._life, self.calls_left = root, stream, 0, -1
-        self.clock_s = 0.0
+        self.clock_s, self.leapt_at = 0.0, -math.inf
         self.home, self._freed = root / "0", root / "freed"
         self.home.mkdir(parents=True)
         self._all_is_durable()

@@ -32,6 +32,7 @@ OPERATIONS = {  # as RATES, in one seed of three: what operators do
     "replace device": 2.0,
 }
 CLOCKS = {"clock server": 6.0, "clock device": 12.0}  # as RATES, in one seed of three: leaps of the wall clock
+MAINS = {"mains device": 20.0}  # as RATES, in one seed of three: machines of agents go off the mains
 FACTORS = (0.0, 0.3, 1.0, 4.0)
 SEAMS = 12  # a process that is killed dies at one of its next seams, at most the last of so many
 EARLY = (0.0, 0.1, 0.3)  # shares of the starts of processes that soon end in a kill or a loss of power
@@ -84,11 +85,15 @@ def away_s(stream: random.Random) -> float:
     return LONGEST_S * 10 ** -(3.8 * stream.random())
 
 
-def planned(schedule: Schedule, hours: float, clients: int) -> list[tuple[float, Fault]]:
-    """Return the faults that the seed of the schedule gives."""
-    found = drawn(schedule.stream("faults"), RATES, hours, clients)
-    rare = {"full disks": FULL, "failing disks": ERRORS, "operations": OPERATIONS, "clocks": CLOCKS}
+def planned(schedule: Schedule, hours: float, clients: int, often: float) -> list[tuple[float, Fault]]:
+    """Return the faults that the seed of the schedule gives, `often` times as many as the rates say."""
+    found = drawn(schedule.stream("faults"), _times(RATES, often), hours, clients)
+    rare = {"full disks": FULL, "failing disks": ERRORS, "operations": OPERATIONS, "clocks": CLOCKS, "mains": MAINS}
     for purpose, rates in rare.items():
         stream = schedule.stream(purpose)
-        found += drawn(stream, rates if stream.random() < 1 / 3 else {}, hours, clients)
+        found += drawn(stream, _times(rates, often) if stream.random() < 1 / 3 else {}, hours, clients)
     return sorted(found, key=lambda each: each[0])
+
+
+def _times(rates: Mapping[str, float], often: float) -> dict[str, float]:
+    return {kind: often * rate for kind, rate in rates.items()}

@@ -78,5 +78,9 @@ class Process:
         self._on_death(self, loses_power)
         self.schedule.after(0.0, self.dispose)
 
+    def sleep(self, seconds: float) -> None:
+        """Wait so many seconds. A process that does so runs in a fiber."""
+        raise NotImplementedError(f"{self.name} sleeps {seconds} s; expected a process with a fiber")
+
     def dispose(self) -> None:
         """Let go of what a killed process held open."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import process_time
 
 from bench.vopr import faults, federation, seams
+from bench.vopr.agent import AgentProcess, Machine
 from bench.vopr.device import DeviceProcess
 from bench.vopr.disk import Disk
 from bench.vopr.faults import Fault
@@ -22,6 +23,7 @@ from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import RUN, ServerProcess, Service
 from bench.vopr.settings import Settings, drawn_rules
+from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.server.round_rules import Rules
 
 ROUND_S = 60.0  # seconds that a round takes, more or less
@@ -54,9 +56,9 @@ class Outcome:
 class World:
     """One simulation."""
 
-    def __init__(self, seed: int, hours: float, devices: int, method: str, root: Path) -> None:
+    def __init__(self, seed: int, hours: float, devices: int, method: str, root: Path, often: float = 1.0) -> None:
         self.schedule = schedule = Schedule(seed)
-        self._hours, self._root, stream = hours, root, schedule.stream("settings")
+        self._hours, self._often, self._root, stream = hours, often, root, schedule.stream("settings")
         self._stream = schedule.stream("restarts")
         self._early = self._stream.choice(faults.EARLY)
         per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
@@ -76,6 +78,12 @@ class World:
         self._moved = 0.0, 0  # time of the last event, and the number of events before it
         self.rounds = 0
         self.crashes, self.heard, self._is_calm = 0, set[int](), False
+        agents = schedule.stream("agents")
+        share = agents.choice((0.0, 0.0, 0.5))
+        self._operator.agents = {client for client in range(devices) if agents.random() < share} - self._liars
+        self._machines = {
+            client: Machine(root / f"machine-{client}", schedule) for client in sorted(self._operator.agents)
+        }
         self._disks = {
             client: Disk(root / f"device-{client}", schedule.stream(f"disk {client}")) for client in range(devices)
         }
@@ -90,7 +98,7 @@ class World:
             self._start_server()
             for client in self._disks:
                 self.schedule.after(self._stream.random() * ROUND_S, lambda client=client: self._start_device(client))
-            for time, fault in faults.planned(self.schedule, hours, clients):
+            for time, fault in faults.planned(self.schedule, hours, clients, self._often):
                 self.schedule.at(time, lambda fault=fault: self._befall(fault))
             self.schedule.at(hours * 3600, self._calm)
             try:
@@ -137,7 +145,8 @@ class World:
         keys, disk = self._settings.keys, self._disks[client]
         key = None if keys is None else {**keys, **self._settings.revoked}[client]
         disk.drop_old()
-        self.devices[client] = DeviceProcess(
+        kind = AgentProcess if client in self._machines else DeviceProcess
+        self.devices[client] = device = kind(
             client,
             self.schedule,
             disk,
@@ -150,7 +159,17 @@ class World:
             client in self._liars,
             lambda: client in self._settings.accepting,
         )
-        self._strike_early(self.devices[client])
+        if isinstance(device, AgentProcess):
+            device.machine, device.samples = self._machines[client], self._samples(client)
+            device.reads = lambda line: self._operator.restore(device, line) and None
+        self._strike_early(device)
+
+    def _samples(self, client: int) -> Path:
+        """Return the file of a client's samples, which its agent reads."""
+        file = partition_file(self._root, client)
+        if not file.exists():
+            write_partition(file, self.members.assembled.federation, client)
+        return file
 
     def _strike_early(self, process: Process) -> None:
         """Let a process that starts sometimes be killed, or lose its power, before it has done much."""
@@ -197,7 +216,10 @@ class World:
             self._operate(what, fault.client)
         elif what == "clock":
             disk = self._server_disk if whom == "server" else self._disks[fault.client]
-            disk.clock_s += fault.leap_s
+            disk.clock_s, disk.leapt_at = disk.clock_s + fault.leap_s, self.schedule.now
+        elif what == "mains":
+            if fault.client in self._machines:
+                self._machines[fault.client].unplug(fault.seconds)
         elif process is None:
             return
         elif what == "halt":
@@ -246,11 +268,11 @@ class World:
                 process.dispose()
 
 
-def simulate(seed: int, hours: float, devices: int, method: str) -> Outcome:
-    """Simulate one seed in a temporary folder."""
+def simulate(seed: int, hours: float, devices: int, method: str, often: float = 1.0) -> Outcome:
+    """Simulate one seed in a temporary folder, with `often` times as many faults as usual."""
     begun = process_time()
     with tempfile.TemporaryDirectory(prefix="vopr-", dir=memory()) as folder:
-        world = World(seed, hours, devices, method, Path(folder))
+        world = World(seed, hours, devices, method, Path(folder), often)
         world.run()
     schedule = world.schedule
     return Outcome(

@@ -13,6 +13,6 @@ Some fsyncs are made a second time by code that follows before anything rests on
 
 from __future__ import annotations
 
-from bench.vopr.mutants import coordinator, protocol, state, store
+from bench.vopr.mutants import agent, coordinator, protocol, state, store
 
-MUTANTS = (*store.MUTANTS, *state.MUTANTS, *coordinator.MUTANTS, *protocol.MUTANTS)
+MUTANTS = (*store.MUTANTS, *state.MUTANTS, *coordinator.MUTANTS, *protocol.MUTANTS, *agent.MUTANTS)

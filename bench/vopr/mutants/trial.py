@@ -20,7 +20,7 @@ from bench.vopr.world import Outcome, simulate
 
 LIMIT_S = 180.0  # seconds of the processor for which seeds are tried, where nothing else is said
 WALL_S = 1800.0  # seconds after which a trial on a busy machine ends in any case
-HOURS, DEVICES = 0.3, 5
+HOURS, DEVICES, OFTEN = 0.15, 4, 3.0
 METHODS = ("fedspu", "fedavg")  # of even and of odd seeds
 PLACE = re.compile(r"\S*/vopr-[^/]*/")  # the folder of a simulation, which is another one each time
 SEEK = """
@@ -62,7 +62,7 @@ def seek(limit_s: float) -> Trial:
 
 def outcome_of(seed: int) -> Outcome:
     """Simulate a seed as in a trial."""
-    return simulate(seed, HOURS, DEVICES, METHODS[seed % len(METHODS)])
+    return simulate(seed, HOURS, DEVICES, METHODS[seed % len(METHODS)], OFTEN)
 
 
 def _broken(seed: int) -> str:
