@@ -38,6 +38,8 @@ SEAMS = 12  # a process that is killed dies at one of its next seams, at most th
 EARLY = (0.0, 0.1, 0.3)  # shares of the starts of processes that soon end in a kill or a loss of power
 YOUNG, YOUNG_S = 3.0, 600.0  # in its first seconds a federation has so many times as many of these kills
 EARLY_SEAMS = 40  # a process that starts makes about so many steps at which it can be killed
+EARLY_AT = ("", "before COMMIT")  # a process that starts comes to any of them, or a server to its first commit
+WITHIN = "within COMMIT"  # where a third of the kills at a seam strike a server: what it wrote there is not synced
 CALLS = 200  # a disk that fails does so at one of so many calls. A server that starts makes most of them
 LEAP = 3600.0  # times the seconds of a fault that a wall clock leaps
 FULL_S = 60.0  # most seconds for which a disk is full
@@ -52,6 +54,11 @@ class Fault:
     client: int
     seconds: float
     seams: int
+
+    @property
+    def at(self) -> str:
+        """The beginning of the names of the seams at which a server is killed."""
+        return WITHIN if self.seams % 3 == 1 else ""
 
     @property
     def calls(self) -> int:

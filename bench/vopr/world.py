@@ -175,7 +175,9 @@ class World:
         """Let a process that starts sometimes be killed, or lose its power, before it has done much."""
         share = self._early * (faults.YOUNG if self.schedule.now < faults.YOUNG_S else 1.0)
         if not self._is_calm and self._stream.random() < share:
-            process.arm(self._stream.randrange(1, faults.EARLY_SEAMS + 1), self._stream.random() < 0.5)
+            at = "" if isinstance(process, DeviceProcess) else self._stream.choice(faults.EARLY_AT)
+            seams = 1 if at else self._stream.randrange(1, faults.EARLY_SEAMS + 1)
+            process.arm(seams, self._stream.random() < 0.5, at)
 
     def _died(self, process: Process, loses_power: bool) -> None:
         self.crashes += 1
@@ -234,7 +236,8 @@ class World:
             process.kill(loses_power=False)
             self._operator.rot(process)
         elif fault.seams:
-            process.arm(fault.seams, loses_power=what == "power")
+            at = fault.at if whom == "server" else ""
+            process.arm(1 if at else fault.seams, loses_power=what == "power", at=at)
         else:
             process.kill(loses_power=what == "power")
 

@@ -19,13 +19,6 @@ MUTANTS = (
         "commits that a killed server has left in the page cache count as durable",
     ),
     row(
-        "names-unsynced",
-        STORE,
-        "for file in (self.path / DATABASE, self.path / LOG, self.path):",
-        "for file in (self.path / DATABASE, self.path / LOG):",
-        "the name of the folder of arrays is not synced",
-    ),
-    row(
         "arrays-after-commit",
         STORE,
         "            for round, arrays in closed.items():\n"
