@@ -96,10 +96,10 @@ class Store:
         anything follows from them.
         """
         try:
-            for file in (self.path / DATABASE, self.path / LOG, self.path):
+            (self.path / FOLDER).mkdir(exist_ok=True)
+            for file in (self.path / DATABASE, self.path / LOG, self.path):  # the last makes the folder's name durable
                 if file.exists():
                     sync(file)
-            (self.path / FOLDER).mkdir(exist_ok=True)
             if not (self.path / directory_check.IDENTITY).exists():
                 write_atomically(self.path / directory_check.IDENTITY, self.run_id.encode())
             self._database = open_for_writing(self.path)

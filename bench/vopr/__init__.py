@@ -11,6 +11,7 @@ bit_rot      a bit that changes on a disk
 seams        the calls by which a process reaches the disk, where it can be killed
 server       the server as a process
 device       a device as a process
+agent        an agent as a process, under its owner's rules
 liar         a device that sends wrong values
 round_watch  the promises about rounds and withdrawn keys in one life of the server
 settings     what operators may change

@@ -12,6 +12,7 @@ class Case:
     hours     virtual hours of faults
     training  a name in savings.STEPS
     kept      numbers of the planned faults that come, in order. None: all faults come
+    often     times as many faults as usual
     """
 
     seed: int
@@ -20,12 +21,14 @@ class Case:
     method: str
     training: str = "stub"
     kept: tuple[int, ...] | None = None
+    often: float = 1.0
 
     @property
     def command(self) -> str:
         """The command that repeats the simulation."""
         found = f"python -m bench vopr --seed {self.seed} --hours {self.hours!r} --devices {self.devices}"
         found += f" --method {self.method} --training {self.training}"
+        found += "" if self.often == 1 else f" --often {self.often!r}"
         if self.kept is None:
             return found
         return f"{found} --faults {','.join(map(str, self.kept)) or 'none'}"

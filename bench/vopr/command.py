@@ -7,13 +7,16 @@ last, the command that repeats it, and the smallest list of faults that breaks t
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from bench.vopr import mutants, night
+from bench.vopr import night
 from bench.vopr.case import Case, numbers
+from bench.vopr.mutants import MUTANTS
+from bench.vopr.mutants.trial import LIMIT_S, tried
 from bench.vopr.savings import STEPS
 from bench.vopr.shrinking import shrunk
 from bench.vopr.world import Outcome, simulated
@@ -26,10 +29,9 @@ def main(arguments: list[str]) -> int:
     """Return 1 if a promise was broken, or else 0."""
     options = _options(arguments)
     if options.mutants:
-        for line in mutants.tried(options.seeds):
-            print(line, flush=True)
-        return 0
-    like = Case(options.seed, options.hours, options.devices, options.method, options.training, options.faults)
+        return _try(options.only, options.limit)
+    asked = options.seed, options.hours, options.devices, options.method, options.training, options.faults
+    like = Case(*asked, often=options.often)
     if options.night is not None:
         planned = night.Night(like, options.seed, options.seeds, _commit())
         for line in night.run(planned, options.night, options.jobs):
@@ -84,7 +86,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         "--night", type=Path, metavar="FILE", help="simulate ten methods in turn, and go on from this record"
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes of --night; default: 1")
+    parser.add_argument("--often", type=float, default=1.0, metavar="F", help="times as many faults; default: 1")
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="the mistakes to try; default: all")
+    limit = f"seconds of the processor for one mistake; default: {LIMIT_S:g}"
+    parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="S", help=limit)
     options = parser.parse_args(arguments)
     if options.seed < 0 or options.seeds < 1 or options.devices < 1 or not 0 < options.hours <= 1000:
         parser.error(
@@ -92,6 +98,15 @@ def _options(arguments: list[str]) -> argparse.Namespace:
             " expected a seed from 0, at least one seed and one device, and at most 1000 hours"
         )
     return options
+
+
+def _try(only: list[str], limit_s: float) -> int:
+    """Print a line of JSON for each mistake. Return 1 if a mistake was missed, or else 0."""
+    has_missed = False
+    for mutant, trial in tried((mutant for mutant in MUTANTS if mutant.name in only or not only), limit_s):
+        print(json.dumps({"mutant": mutant.name, "file": mutant.file, **trial._asdict()}), flush=True)
+        has_missed |= trial.seed is None
+    return int(has_missed)
 
 
 def _line(outcome: Outcome) -> str:

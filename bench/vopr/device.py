@@ -18,11 +18,13 @@ from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
+from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.participation import take_part
 from edgefl.deployment.device.reconnection import delay_s
 from edgefl.deployment.device.run_folders import StateDirectory
 
 SERVER = ServerAddress("10.1.0.1", 1)
+STATE = "state"  # folder of the device on its disk
 LARGEST_MODEL = 1 << 20  # bytes
 TRAINING_S = 90.0  # most seconds that a device trains for a round
 
@@ -73,18 +75,27 @@ class DeviceProcess(Process):
 
     def _live(self) -> None:
         """Take part until the run is over."""
-        world = DeviceEnvironment(
-            self._say, self._pause, lambda: self.schedule.now, self._training, self._stream.randbytes
-        )
-        profile = DeviceProfile(self.client, self._key, 1.0, LARGEST_MODEL)
-        self._directory = StateDirectory(self.disk.home)
+        world = self._environment()
+        self._directory = StateDirectory(self.disk.home / STATE)
         data = self._members.data(self.client)
-        take_part(self._directory, profile, data, world, lambda party: self._talk(party, world), self._make)
+        take_part(self._directory, self._profile(), data, world, lambda party: self._talk(party, world), self._make)
         self._end(None)
 
+    def _environment(self) -> DeviceEnvironment:
+        random_bytes = self._stream.randbytes
+        return DeviceEnvironment(self._say, self._pause, lambda: self.schedule.now, self._training, random_bytes)
+
+    def _profile(self) -> DeviceProfile:
+        return DeviceProfile(self.client, self._key, 1.0, LARGEST_MODEL)
+
+    def _check_state(self, state: DeviceState) -> None:
+        """Compare what the device has read with what the server has acknowledged."""
+        if not self._may_have_lost():
+            self._ledger.began(self.client, state)
+
     def _talk(self, party: Party, world: DeviceEnvironment) -> str:
-        if isinstance(party, Device) and not self._may_have_lost():
-            self._ledger.began(self.client, party._state)
+        if isinstance(party, Device):
+            self._check_state(party._state)
         link = SimulatedSocket(SERVER, party, None, self._stream.randbytes, world)
         link.network, link.device = self._network, self
         return link.run()

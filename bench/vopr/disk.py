@@ -1,13 +1,15 @@
 """The disk of one machine: a folder, and what of it a loss of power would leave.
 
 The files are real. The disk remembers which bytes of a file an fsync has made durable, and which names of a directory.
-A killed process leaves everything that it wrote. A loss of power may leave any mixture of old and new: each name as it
-was at the last fsync of its directory or as it was last, and each file as it was at its last fsync, as it was last, or
-in part. A rename counts whole or not at all, as on file systems with a journal, and renames may count in any order.
+A killed process leaves everything that it wrote. A loss of power may leave any mixture of old and new. Each name is as
+it was at the last fsync of its directory, or as it was last. Each file is as it was at its last fsync, as it was last,
+or in part: a first part of what was written, or some of its sectors. A rename counts whole or not at all, as on file
+systems with a journal, and renames may count in any order.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -16,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _open = open  # of the simulator, whose own reads are no calls of a process
+SECTOR = 512  # bytes that a disk writes as a whole
 UNSEEN = "-shm"  # end of the name of SQLite's shared memory, which is no part of what a process leaves
 
 
@@ -23,13 +26,14 @@ class Disk:
     """A disk whose content is in the folder `home`. After each crash `home` is another folder.
 
     clock_s     seconds by which the wall clock of the machine is ahead of the simulation
+    leapt_at    virtual time at which that clock leapt last
     calls_left  number of calls of processes up to the call that fails, or -1 if no call will fail
     has_failed  whether a call has failed
     """
 
     def __init__(self, root: Path, stream: random.Random) -> None:
         self._root, self._stream, self._life, self.calls_left = root, stream, 0, -1
-        self.clock_s, self.has_failed = 0.0, False
+        self.clock_s, self.leapt_at, self.has_failed = 0.0, -math.inf, False
         self.home, self._freed = root / "0", root / "freed"
         self.home.mkdir(parents=True)
         self._all_is_durable()
@@ -164,9 +168,15 @@ class Disk:
         last = durable or b"" if now is None else now.read_bytes()
         if durable is not None and last != durable:
             cut = self._stream.randrange(len(last) + 1)
-            rest = durable[cut:] if len(durable) == len(last) else b""  # an overwrite does not make a file shorter
-            last = self._stream.choice([durable, last, last[:cut] + rest])
+            rest = durable[cut:] if len(durable) <= len(last) else b""  # what is synced stays unless it is cut off
+            last = self._stream.choice([durable, last, last[:cut] + rest, self._torn(durable, last)])
         new.write_bytes(last)
+
+    def _torn(self, before: bytes, after: bytes) -> bytes:
+        """Return content of which every sector is the old or the new one. A new sector that is not there has zeros."""
+        old = before[: len(after)].ljust(len(after), b"\0")
+        sectors = range(0, len(after), SECTOR)
+        return b"".join(self._stream.choice((old, after))[at : at + SECTOR] for at in sectors)
 
 
 def content_of(path: str | Path) -> bytes:

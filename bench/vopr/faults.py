@@ -32,8 +32,14 @@ OPERATIONS = {  # as RATES, in one seed of three: what operators do
     "replace device": 2.0,
 }
 CLOCKS = {"clock server": 6.0, "clock device": 12.0}  # as RATES, in one seed of three: leaps of the wall clock
+MAINS = {"mains device": 20.0}  # as RATES, in one seed of three: machines of agents go off the mains
 FACTORS = (0.0, 0.3, 1.0, 4.0)
 SEAMS = 12  # a process that is killed dies at one of its next seams, at most the last of so many
+EARLY = (0.0, 0.1, 0.3)  # shares of the starts of processes that soon end in a kill or a loss of power
+YOUNG, YOUNG_S = 3.0, 600.0  # in its first seconds a federation has so many times as many of these kills
+EARLY_SEAMS = 40  # a process that starts makes about so many steps at which it can be killed
+EARLY_AT = ("", "before COMMIT")  # a process that starts comes to any of them, or a server to its first commit
+WITHIN = "within COMMIT"  # where a third of the kills at a seam strike a server: what it wrote there is not synced
 CALLS = 200  # a disk that fails does so at one of so many calls. A server that starts makes most of them
 LEAP = 3600.0  # times the seconds of a fault that a wall clock leaps
 FULL_S = 60.0  # most seconds for which a disk is full
@@ -48,6 +54,11 @@ class Fault:
     client: int
     seconds: float
     seams: int
+
+    @property
+    def at(self) -> str:
+        """The beginning of the names of the seams at which a server is killed."""
+        return WITHIN if self.seams % 3 == 1 else ""
 
     @property
     def calls(self) -> int:
@@ -81,11 +92,15 @@ def away_s(stream: random.Random) -> float:
     return LONGEST_S * 10 ** -(3.8 * stream.random())
 
 
-def planned(schedule: Schedule, hours: float, clients: int) -> list[tuple[float, Fault]]:
-    """Return the faults that the seed of the schedule gives."""
-    found = drawn(schedule.stream("faults"), RATES, hours, clients)
-    rare = {"full disks": FULL, "failing disks": ERRORS, "operations": OPERATIONS, "clocks": CLOCKS}
+def planned(schedule: Schedule, hours: float, clients: int, often: float) -> list[tuple[float, Fault]]:
+    """Return the faults that the seed of the schedule gives, `often` times as many as the rates say."""
+    found = drawn(schedule.stream("faults"), _times(RATES, often), hours, clients)
+    rare = {"full disks": FULL, "failing disks": ERRORS, "operations": OPERATIONS, "clocks": CLOCKS, "mains": MAINS}
     for purpose, rates in rare.items():
         stream = schedule.stream(purpose)
-        found += drawn(stream, rates if stream.random() < 1 / 3 else {}, hours, clients)
+        found += drawn(stream, _times(rates, often) if stream.random() < 1 / 3 else {}, hours, clients)
     return sorted(found, key=lambda each: each[0])
+
+
+def _times(rates: Mapping[str, float], often: float) -> dict[str, float]:
+    return {kind: often * rate for kind, rate in rates.items()}

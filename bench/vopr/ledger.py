@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from bench.vopr.federation import Members
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.methods.rounds.participation import TRAINED
 from edgefl.protocol.wire.messages import Verdict
@@ -77,3 +78,10 @@ def _outcomes(store: Store, round: int, client: int) -> dict[tuple[int, int], st
     query = "SELECT round, client, outcome FROM participation WHERE round = ? AND client = ?"
     rows = sqlite3.Connection.execute(store._database, query, (round, client))  # no call of the server
     return {(r, c): outcome for r, c, outcome in rows}
+
+
+def check_end(rounds: int, wanted: int, members: Members) -> None:
+    """Check that the run has as many rounds as it should have. Early stopping may end it before."""
+    ((_, algorithm),) = members.assembled.algorithms.items()
+    if rounds > wanted or (rounds < wanted and not getattr(algorithm, "es", False)):
+        raise BrokenPromiseError(f"the run ended after round {rounds}; expected {wanted} rounds")

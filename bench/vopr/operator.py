@@ -24,11 +24,11 @@ MOST_REPLACED = 8  # devices in one simulation
 
 
 class Operator:
-    """The people who look after all machines."""
+    """The people who look after all machines. `agents` are the clients whose devices run an agent."""
 
     def __init__(self, stream: random.Random, settings: Settings, clients: int, per_round: int) -> None:
         self._stream, self._settings, self._clients, self._per_round = stream, settings, clients, per_round
-        self._replaced = 0
+        self._replaced, self.agents = 0, set[int]()
         self._damages: dict[Disk, list[Damage]] = {}
         self._have_ended = False  # whether a device has ended for a reason that its disk gave
 
@@ -44,6 +44,8 @@ class Operator:
         if client in settings.revoked or (settings.keys is None and what != "replace"):
             return False
         if what == "revoke":
+            if client in self.agents:  # an agent asks a server that refuses it again and again, and never ends
+                return False
             if len(settings.revoked) + 1 > MOST_REVOKED * self._clients:
                 return False
             settings.revoke(client)
@@ -66,16 +68,21 @@ class Operator:
             process.schedule.note(f"a bit of {damage.name} of {process.name} changes")
             self._damages.setdefault(process.disk, []).append(damage)
 
-    def blame(self, process: Process, error: BaseException) -> str | None:
-        """Read the last words of a process. Return what is wrong about its end, or None if it can start again."""
-        if isinstance(error, KeyboardInterrupt):
-            return None
-        words = sentence(error) if isinstance(error, Exception) else str(error)
+    def restore(self, process: Process, words: str) -> list[Damage]:
+        """Restore the damaged files that a process names, and return the damages."""
         damages = self._damages.get(process.disk, [])
         named = [each for each in damages if Path(each.name).name in words]
         for damage in reversed(named):  # a file may have been damaged twice
             damages.remove(damage)
             damage.repair(process.disk.home)
+        return named
+
+    def blame(self, process: Process, error: BaseException) -> str | None:
+        """Read the last words of a process. Return what is wrong about its end, or None if it can start again."""
+        if isinstance(error, KeyboardInterrupt):
+            return None
+        words = sentence(error) if isinstance(error, Exception) else str(error)
+        named = self.restore(process, words)
         is_named = str(process.disk.home.parent) in words and any(each in words for each in DISK_FAILS)
         if named or (process.disk_error and is_named):
             self._have_ended = True

@@ -30,11 +30,11 @@ class Process:
         self.name, self.schedule, self.disk = name, schedule, disk
         self.is_alive, self.halted_until, self.full_until = True, 0.0, 0.0
         self._on_death, self._seams_left, self._loses_power = on_death, 0, False
-        self.disk_error = ""
+        self.disk_error, self._at = "", ""
 
-    def arm(self, seams: int, loses_power: bool) -> None:
-        """Kill the process at its next but `seams` - 1 seam."""
-        self._seams_left, self._loses_power = seams, loses_power
+    def arm(self, seams: int, loses_power: bool, at: str = "") -> None:
+        """Kill the process at its next but `seams` - 1 seam whose name begins with `at`."""
+        self._seams_left, self._loses_power, self._at = seams, loses_power, at
 
     def disarm(self) -> None:
         """Let the process live, and give its disk room."""
@@ -43,7 +43,7 @@ class Process:
 
     def touch(self, seam: str) -> None:
         """Note that the process is at a seam. Raises KilledError if it is killed there."""
-        if not self.is_alive or not self._seams_left:
+        if not self.is_alive or not self._seams_left or not seam.startswith(self._at):
             return
         self._seams_left -= 1
         if not self._seams_left:
@@ -77,6 +77,10 @@ class Process:
         self.disk.turn_over(loses_power)
         self._on_death(self, loses_power)
         self.schedule.after(0.0, self.dispose)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so many seconds. A process that does so runs in a fiber."""
+        raise NotImplementedError(f"{self.name} sleeps {seconds} s; expected a process with a fiber")
 
     def dispose(self) -> None:
         """Let go of what a killed process held open."""

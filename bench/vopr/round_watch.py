@@ -24,6 +24,7 @@ SLACK_S = 1.0  # seconds after a deadline in which a server that is not halted h
 class _OpenRound:
     """The open round: its planned clients, the outcomes so far, and the time at which this life has opened it.
 
+    full_at  time from which the round has what it needs, or None
     limit_s  the recorded deadline in seconds. None: it has none, or it is not known as an earlier life recorded it
     """
 
@@ -32,6 +33,7 @@ class _OpenRound:
     outcomes: dict[int, str]
     at: float
     limit_s: float | None
+    full_at: float | None = None
 
 
 class RoundWatch:
@@ -47,7 +49,7 @@ class RoundWatch:
         self._has_begun = False
 
     def begin(self) -> None:
-        """Note that the coordinator goes on with an open round, whose time begins anew. A second call does nothing."""
+        """Note that the coordinator goes on with an open round, whose time begins anew. Only the first call counts."""
         if self._open is not None and not self._has_begun:
             self._open.at = self._process.schedule.now
         self._has_begun = True
@@ -73,6 +75,8 @@ class RoundWatch:
                 raise BrokenPromiseError(f"client {record.client} counts in round {record.round} without a key")
             if self._open is not None and record.round == self._open.number:
                 self._open.outcomes[record.client] = record.outcome
+                if self._open.full_at is None and self._is_full(self._open):
+                    self._open.full_at = now
         elif isinstance(record, RoundClosed) and self._open is not None:
             self._closes(self._open, record, now)
             self._open = None
@@ -80,18 +84,28 @@ class RoundWatch:
     def _closes(self, opened: _OpenRound, record: RoundClosed, now: float) -> None:
         took, quorum = now - opened.at, self._rules.quorum
         shortest, longest = _limits(self._rules.deadline_s, opened.limit_s)
-        is_complete = opened.outcomes.keys() | self._refusing >= opened.clients
-        is_complete |= quorum is not None and list(opened.outcomes.values()).count("accepted") >= quorum
-        if not is_complete and (shortest is None or took < shortest - SLACK_S / 10):
+        if not self._is_full(opened) and (shortest is None or took < shortest - SLACK_S / 10):
             raise BrokenPromiseError(
                 f"round {opened.number} closes after {took:.3f} s with the outcomes {opened.outcomes} of clients"
                 f" {sorted(opened.clients)}; expected quorum {quorum}, or {shortest} s"
             )
-        if longest is not None and took > longest + SLACK_S and now > self._process.halted_until + SLACK_S:
+        was_awake = now > self._process.halted_until + SLACK_S
+        if longest is not None and took > longest + SLACK_S and was_awake:
             raise BrokenPromiseError(f"round {opened.number} closes after {took:.3f} s; expected at most {longest} s")
+        if opened.full_at is not None and now > opened.full_at + SLACK_S and was_awake:
+            raise BrokenPromiseError(
+                f"round {opened.number} stays open for {now - opened.full_at:.3f} s with all replies"
+            )
         if abs(record.log_record["seconds"] - took) > SLACK_S:
             seconds = record.log_record["seconds"]
             raise BrokenPromiseError(f"round {opened.number} states {seconds:.3f} s; it took {took:.3f} s")
+
+    def _is_full(self, opened: _OpenRound) -> bool:
+        """Return whether each client that takes part is judged, or as many are accepted as the quorum wants."""
+        quorum = self._rules.quorum
+        if opened.outcomes.keys() | self._refusing >= opened.clients:
+            return True
+        return quorum is not None and list(opened.outcomes.values()).count("accepted") >= quorum
 
 
 def _limits(rule: Deadline, recorded_s: float | None) -> tuple[float | None, float | None]:

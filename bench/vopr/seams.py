@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import random
 import secrets
 import sqlite3
 import time
@@ -51,11 +52,23 @@ def placed(schedule: Schedule) -> Iterator[None]:
         mock.patch.object(io, "open", opening(process, io.open)),
         mock.patch.object(safetensors, "safe_open", _reading(process, safetensors.safe_open)),
         mock.patch.object(sqlite3, "connect", connected),
+        mock.patch.object(time, "sleep", _sleeping(process, time.sleep)),
+        mock.patch.object(random, "uniform", stream.uniform),
         mock.patch.object(time, "time", lambda: _wall_clock(schedule, process())),
         mock.patch.object(secrets, "token_bytes", stream.randbytes),
         mock.patch.object(secrets, "token_hex", lambda size: stream.randbytes(size).hex()),
     ):
         yield
+
+
+def _sleeping(process: Callable[[], Process | None], real: Callable[[float], None]) -> Callable[[float], None]:
+    """Return the function `sleep`, which takes virtual seconds in a process."""
+
+    def sleep(seconds: float) -> None:
+        found = process()
+        (real if found is None else found.sleep)(seconds)
+
+    return sleep
 
 
 def _wall_clock(schedule: Schedule, process: Process | None) -> float:
@@ -132,6 +145,7 @@ def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlit
             if found.is_full:
                 raise sqlite3.OperationalError("database or disk is full")
             result = super().execute(sql, *args)
+            found.touch("within COMMIT")
             self._sync(found)
             found.touch("after COMMIT")
             return result

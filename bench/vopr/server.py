@@ -17,7 +17,7 @@ from bench.vopr.schedule import Schedule
 from bench.vopr.server_loop import ServerLoop
 from bench.vopr.settings import Settings
 from edgefl.experiment.data_record import DataRecord
-from edgefl.experiment.run_json import check_data, open_run
+from edgefl.experiment.run_json import EXPERIMENT, check_data, open_run
 from edgefl.protocol.wire.messages import Train, Verdict
 from edgefl.server.event_loop import LINGER_S, Server
 from edgefl.server.events import Action, Admit, Close, Save, Send
@@ -26,6 +26,8 @@ from edgefl.server.peer import ConnectionTerms, Patience, Peer
 from edgefl.server.schema import DATABASE
 from edgefl.server.server_setup import staff
 from edgefl.server.store import Store
+
+RUN = "run"  # folder of the run on the server's disk
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,14 @@ class ServerProcess(Process):
             self.end(error)
 
     def _open(self) -> None:
-        service, path = self._service, self.disk.home
+        service, path = self._service, self.disk.home / RUN
         experiment, federation = service.members.assembled.experiment, service.members.assembled.federation
         trains_on = DataRecord.of_federation(federation)
-        open_run(path, experiment.to_json(), trains_on=trains_on)
+        if not (path / EXPERIMENT).exists():
+            open_run(path, experiment.to_json(), trains_on=trains_on)
         settings = service.settings
         self._store = store = Store(path, settings.keep_rounds)
+        open_run(path, experiment.to_json())
         check_data(path, trains_on)
         progress = store.load()
         service.ledger.resumed(progress)
@@ -146,7 +150,7 @@ class ServerProcess(Process):
             self._service.network.listener = None
         self.schedule.note(f"server ends: {error!r}")
         self.dispose()
-        if (database := self.disk.home / DATABASE).exists():
+        if (database := self.disk.home / RUN / DATABASE).exists():
             self.disk.sync_own(database)  # the last connection has made a checkpoint
         self._service.over(error)
 

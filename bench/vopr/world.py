@@ -13,23 +13,26 @@ from pathlib import Path
 from time import process_time
 
 from bench.vopr import faults, federation, savings, seams, watch
+from bench.vopr.agent import AgentProcess, Machine
 from bench.vopr.case import Case
 from bench.vopr.device import DeviceProcess
 from bench.vopr.disk import Disk
 from bench.vopr.faults import Fault
-from bench.vopr.ledger import BrokenPromiseError, Ledger
+from bench.vopr.ledger import BrokenPromiseError, Ledger, check_end
 from bench.vopr.network import Network
 from bench.vopr.operator import Operator
 from bench.vopr.process import Process
 from bench.vopr.replay import check_replay
 from bench.vopr.schedule import Schedule
-from bench.vopr.server import ServerProcess, Service
+from bench.vopr.server import RUN, ServerProcess, Service
 from bench.vopr.settings import Settings, drawn_rules
 from bench.vopr.watch import Watch
+from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.server.round_rules import Rules
 
 ROUND_S = 60.0  # seconds that a round takes, more or less
 CALM_H = 6.0  # most hours that a run may take once nothing fails any more
+MOST_EVENTS = 10_000  # events at one time
 RESTART_S = 60.0  # most seconds until somebody starts a process again
 
 
@@ -61,8 +64,9 @@ class World:
 
     def __init__(self, case: Case, root: Path) -> None:
         self.schedule = schedule = Schedule(case.seed, str(root))
-        self._case, devices, stream = case, case.devices, schedule.stream("settings")
+        self._case, self._root, devices, stream = case, root, case.devices, schedule.stream("settings")
         self._stream = schedule.stream("restarts")
+        self._early = self._stream.choice(faults.EARLY)
         per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
         rounds = max(2, round(case.hours * 3600 / ROUND_S))
         self.members = federation.made(case.seed, case.method, devices, per_round, rounds)
@@ -78,8 +82,15 @@ class World:
         self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
         self._watch = Watch(devices)
         self.failure: str | None = None
+        self._moved = 0.0, 0  # time of the last event, and the number of events before it
         self.rounds, self.befallen = 0, list[tuple[int, float, Fault]]()
         self.crashes, self.heard, self._is_calm = 0, set[int](), False
+        agents = schedule.stream("agents")
+        share = agents.choice((0.0, 0.0, 0.5))
+        self._operator.agents = {client for client in range(devices) if agents.random() < share} - self._liars
+        self._machines = {
+            client: Machine(root / f"machine-{client}", schedule) for client in sorted(self._operator.agents)
+        }
         self._disks = {
             client: Disk(root / f"device-{client}", schedule.stream(f"disk {client}")) for client in range(devices)
         }
@@ -94,7 +105,8 @@ class World:
             self._start_server()
             for client in self._disks:
                 self.schedule.after(self._stream.random() * ROUND_S, lambda client=client: self._start_device(client))
-            for number, (time, fault) in enumerate(faults.planned(self.schedule, hours, self._case.devices)):
+            planned = faults.planned(self.schedule, hours, self._case.devices, self._case.often)
+            for number, (time, fault) in enumerate(planned):
                 if kept is None or number in kept:
                     self.schedule.at(time, lambda number=number, fault=fault: self._befall(number, fault))
             self.schedule.at(hours * 3600, self._calm)
@@ -105,7 +117,8 @@ class World:
                 if self.failure is None:
                     self._stop()
                     self._watch.end(any(disk.has_failed for disk in (self._server_disk, *self._disks.values())))
-                    self.rounds = check_replay(self._server_disk.home, self.members)
+                    self.rounds = check_replay(self._server_disk.home / RUN, self.members)
+                    check_end(self.rounds, self._settings.rules.rounds, self.members)
             except BrokenPromiseError as error:
                 self.failure = str(error)
             except Exception as error:
@@ -117,6 +130,7 @@ class World:
     def _go(self) -> None:
         limit = (self._case.hours + CALM_H) * 3600
         while self.failure is None and len(self.heard) < len(self._disks):
+            self._check_progress()
             if not self.schedule.step() or self.schedule.now > limit:
                 waits = None if self.server is None else self.server.awaited()
                 missing = sorted(self._disks.keys() - self.heard)
@@ -125,6 +139,13 @@ class World:
                     f" {waits or 'nobody'}, and the devices {missing} have not heard of the end"
                 )
 
+    def _check_progress(self) -> None:
+        """Raise BrokenPromiseError if very many events follow one another while no time passes."""
+        if self.schedule.now > self._moved[0]:
+            self._moved = self.schedule.now, self.schedule.events
+        elif self.schedule.events > self._moved[1] + MOST_EVENTS:
+            raise BrokenPromiseError(f"{MOST_EVENTS} events follow one another at {self._moved[0]:.3f} s")
+
     # Processes.
 
     def _start_server(self) -> None:
@@ -132,6 +153,7 @@ class World:
             self._watch.begins(self._server_disk.home)
             self._server_disk.drop_old()
             self.server = ServerProcess(self.schedule, self._server_disk, self._died, self._service)
+            self._strike_early(self.server)
 
     def _start_device(self, client: int) -> None:
         if client in self.devices or client in self.heard:
@@ -140,7 +162,8 @@ class World:
         key = None if keys is None else {**keys, **self._settings.revoked}[client]
         self._watch.begins(disk.home)
         disk.drop_old()
-        self.devices[client] = DeviceProcess(
+        kind = AgentProcess if client in self._machines else DeviceProcess
+        self.devices[client] = device = kind(
             client,
             self.schedule,
             disk,
@@ -153,6 +176,25 @@ class World:
             client in self._liars,
             lambda: client in self._settings.accepting,
         )
+        if isinstance(device, AgentProcess):
+            device.machine, device.samples = self._machines[client], self._samples(client)
+            device.reads = lambda line: self._operator.restore(device, line) and None
+        self._strike_early(device)
+
+    def _samples(self, client: int) -> Path:
+        """Return the file of a client's samples, which its agent reads."""
+        file = partition_file(self._root, client)
+        if not file.exists():
+            write_partition(file, self.members.assembled.federation, client)
+        return file
+
+    def _strike_early(self, process: Process) -> None:
+        """Let a process that starts sometimes be killed, or lose its power, before it has done much."""
+        share = self._early * (faults.YOUNG if self.schedule.now < faults.YOUNG_S else 1.0)
+        if not self._is_calm and self._stream.random() < share:
+            at = "" if isinstance(process, DeviceProcess) else self._stream.choice(faults.EARLY_AT)
+            seams = 1 if at else self._stream.randrange(1, faults.EARLY_SEAMS + 1)
+            process.arm(seams, self._stream.random() < 0.5, at)
 
     def _died(self, process: Process, loses_power: bool) -> None:
         self.crashes += 1
@@ -196,11 +238,14 @@ class World:
             self._operate(what, fault.client)
         elif what == "clock":
             disk = self._server_disk if whom == "server" else self._disks[fault.client]
-            disk.clock_s += fault.leap_s
+            disk.clock_s, disk.leapt_at = disk.clock_s + fault.leap_s, self.schedule.now
+        elif what == "mains":
+            if fault.client in self._machines:
+                self._machines[fault.client].unplug(fault.seconds)
         elif process is None:
             return
         elif what == "halt":
-            process.halted_until = self.schedule.now + fault.seconds
+            process.halted_until = max(process.halted_until, self.schedule.now + fault.seconds)
         elif what == "full":
             process.full_until = self.schedule.now + min(fault.seconds, faults.FULL_S)
         elif what == "error":
@@ -211,7 +256,8 @@ class World:
             process.kill(loses_power=False)
             self._operator.rot(process)
         elif fault.seams:
-            process.arm(fault.seams, loses_power=what == "power")
+            at = fault.at if whom == "server" else ""
+            process.arm(1 if at else fault.seams, loses_power=what == "power", at=at)
         else:
             process.kill(loses_power=what == "power")
 
@@ -251,10 +297,10 @@ class World:
 
 
 def simulate(
-    seed: int, hours: float, devices: int, method: str, training: str = "stub", kept: tuple[int, ...] | None = None
+    seed: int, hours: float, devices: int, method: str, training: str = "stub", *, often: float = 1.0
 ) -> Outcome:
     """Simulate a case that has these fields, in a temporary folder."""
-    return simulated(Case(seed, hours, devices, method, training, kept))
+    return simulated(Case(seed, hours, devices, method, training, often=often))
 
 
 def simulated(case: Case) -> Outcome:

@@ -23,7 +23,7 @@ SETTINGS = Settings(Rules(1, 1), None)
 CALLS = range(1, 200, 13)  # numbers of calls of a server that starts, and of the rounds that follow
 
 
-@pytest.mark.parametrize(("whom", "kinds"), [("server", {"open", "SQL"}), ("device", {"read", "fsync"})])
+@pytest.mark.parametrize(("whom", "kinds"), [("server", {"open", "SQL"}), ("device", {"fsync"})])
 def test_a_run_ends_well_whichever_call_of_the_disk_fails(
     whom: str, kinds: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,13 +51,13 @@ def test_a_night_refuses_the_record_of_other_schedules(tmp_path: Path) -> None:
 def test_a_failure_of_a_night_is_told_and_stays_in_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record, rest = tmp_path / "night.jsonl", ["--seed", "1", "--hours", "0.1", "--devices", "3", "--shrink", "0"]
+    record, rest = tmp_path / "night.jsonl", ["--seed", "0", "--hours", "0.1", "--devices", "3", "--shrink", "0"]
     with monkeypatch.context() as planted:
         planted.setattr(Disk, "sync", lambda disk, path: None)
         assert command.main(["--night", str(record), *rest]) == 1
     printed = capsys.readouterr().out
-    assert "seed 1: BROKEN: device 0 ends: the server refuses: client 0 has enrolled before" in printed
-    assert f"repeat it with: {Case(1, 0.1, 3, 'fedavg').command}\n" in printed
+    assert "seed 0: BROKEN: device 0 ends: the server refuses: client 0 has enrolled before" in printed
+    assert f"repeat it with: {Case(0, 0.1, 3, 'fedavg').command}" in printed
     assert "fedavg: 1 schedules, 1 failures" in printed
     assert command.main(["--night", str(record), *rest]) == 1  # nothing is left to simulate
 

@@ -65,6 +65,18 @@ def test_commits_of_a_killed_server_are_on_the_disk_before_anything_follows(
     assert found == ["run.db", "run.db-wal", tmp_path.name]
 
 
+def test_the_name_of_the_folder_of_arrays_is_synced_even_if_a_crash_has_lost_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss of power can keep the file `id` and lose the folder, which was made before it."""
+    Store(tmp_path).close()
+    (tmp_path / "server").rmdir()
+    found: list[bool] = []
+    monkeypatch.setattr("edgefl.server.store.sync", lambda path: found.append((tmp_path / "server").exists()))
+    Store(tmp_path).close()
+    assert found[-1]
+
+
 def test_what_devices_train_with_comes_back(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(

@@ -1,0 +1,19 @@
+"""Mistakes in the code of a served run, and what finds them.
+
+`python -m bench vopr --mutants` puts each mistake into a copy of the repository, and simulates seeds until a promise is
+broken. A mistake that no seed finds is printed as missed. found.jsonl has the result of a whole run.
+
+Some fsyncs are made a second time by code that follows before anything rests on them, so their omission is no mistake:
+
+* of a new run.db's name (schema.create), because the store syncs its folder before it goes on
+* of the run's folder at the start (store), because the files id and last_commit are written later and sync it
+* of run.db at the start (store), because SQLite keeps its log until a checkpoint is on the disk
+* of model.bin and its name (device_state.complete), because the digest of Welcome shows a loss, and it is sent again
+* of the removal of a damaged model, of a refused round and of a part in the store, which are removed again
+"""
+
+from __future__ import annotations
+
+from bench.vopr.mutants import agent, coordinator, protocol, state, store
+
+MUTANTS = (*store.MUTANTS, *state.MUTANTS, *coordinator.MUTANTS, *protocol.MUTANTS, *agent.MUTANTS)
