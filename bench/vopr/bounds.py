@@ -20,6 +20,7 @@ STRANGERS = 4  # connections of a server that do not belong to an enrolled devic
 FILES_OF_DEVICE, FILES_OF_SERVER = 2, 8  # open files of one process
 OBJECTS, OBJECTS_PER_DEVICE = 3000, 500  # that Python's garbage collector knows
 ENTRIES, ENTRIES_PER_DEVICE, ENTRIES_PER_VERDICT = 2000, 300, 2  # of lists, dicts, sets and deques together
+GONE_S = 5.0  # most seconds of wall time until a thread whose code has ended is gone
 CONTAINERS = (list, dict, set, deque)
 
 
@@ -27,7 +28,7 @@ class Bounds:
     """The limits for one federation, and what was there before it."""
 
     def __init__(self, devices: int) -> None:
-        self._devices, self._files, self._threads = devices, open_files(), threading.active_count()
+        self._devices, self._files, self._threads = devices, open_files(), set(threading.enumerate())
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -54,7 +55,9 @@ class Bounds:
     def check_end(self) -> None:
         """Raise BrokenPromiseError if processes that are gone still hold files or threads."""
         _check("open files after the end of all processes", open_files() - self._files, 0)
-        _check("threads after the end of all processes", threading.active_count() - self._threads, 0)
+        for thread in set(threading.enumerate()) - self._threads:
+            thread.join(GONE_S)  # the operating system ends a thread a little after its code
+        _check("threads after the end of all processes", len(set(threading.enumerate()) - self._threads), 0)
 
 
 def open_files() -> int:

@@ -14,7 +14,7 @@ from bench.vopr.liar import lying
 from bench.vopr.network import Network
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
-from edgefl.deployment.device.device_environment import DeviceEnvironment
+from edgefl.deployment.device.device_environment import DeviceEnvironment, durably
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
@@ -76,10 +76,10 @@ class DeviceProcess(Process):
         profile = DeviceProfile(self.client, self._key, 1.0, LARGEST_MODEL)
         self._directory = directory = StateDirectory(self.disk.home)
         run = self._talk(RunInquiry(profile.client, profile.key), world)
-        state = directory.open(run, profile.key)
+        state = durably(lambda: directory.open(run, profile.key), directory.path, world)
         self._ledger.began(self.client, state)
         reason = self._talk(Device(state, profile, self._members.data(self.client), world, self._make), world)
-        directory.over(state.path, run, reason)
+        durably(lambda: directory.over(state.path, run, reason), state.path, world)
         self._end(None)
 
     def _talk(self, party: Party, world: DeviceEnvironment) -> str:

@@ -12,12 +12,11 @@ from edgefl.cli.client_options import add_arguments as add_arguments
 from edgefl.cli.energy_messages import told_meter
 from edgefl.cli.log_writer import say
 from edgefl.deployment.device.base_store import FOLDER, BaseStore
-from edgefl.deployment.device.device_environment import DeviceEnvironment
+from edgefl.deployment.device.device_environment import DeviceEnvironment, durably
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
-from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.reconnection import delay_s
 from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
@@ -64,12 +63,14 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         run = talk(RunInquiry(profile.client, profile.key))
-        state = directory.open(run, profile.key)
+        state = durably(lambda: directory.open(run, profile.key), directory.path, world)
         reason = talk(Device(state, profile, data, world, make))
     except EdgeflError as error:
         error.args = (printable(str(error)),)  # the server's words may be in it
         raise
-    _over(directory, state, run, reason, options.keep_runs)
+    say(LogLine(f"the run is over: {reason}", "over"))
+    durably(lambda: directory.over(state.path, run, reason), state.path, world)
+    _prune(directory, options.keep_runs)
     return 0
 
 
@@ -98,10 +99,8 @@ def _learner(options: argparse.Namespace) -> MakeLearner | None:
     return TorchLearner
 
 
-def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, keep: int | None) -> None:
-    """Say that the run is over, and remove the files of older runs that the user does not want to keep."""
-    say(LogLine(f"the run is over: {reason}", "over"))
-    directory.over(state.path, run, reason)
+def _prune(directory: StateDirectory, keep: int | None) -> None:
+    """Remove the files of older runs that the user does not want to keep."""
     for removed in [] if keep is None else directory.prune(keep):
         say(f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {keep})")
 
