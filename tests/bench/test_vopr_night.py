@@ -11,12 +11,25 @@ import pytest
 from bench.vopr import command, night
 from bench.vopr.case import Case
 from bench.vopr.disk import Disk
+from bench.vopr.world import simulate
 
 SMALL = ["--hours", "0.05", "--devices", "2", "--shrink", "0"]
 
 
 def lines(record: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in record.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("number, method", list(enumerate(night.METHODS)))
+def test_a_schedule_of_each_method_holds(number: int, method: str) -> None:
+    outcome = simulate(100 + number, hours=0.25, devices=4, method=method)
+    assert outcome.failure is None
+    assert outcome.rounds == 15  # one a minute
+    assert outcome.befallen
+
+
+def test_a_hundred_schedules_of_an_hour_hold(tmp_path: Path) -> None:
+    assert command.main(["--night", str(tmp_path / "night.jsonl"), "--seed", "1000", "--seeds", "100"]) == 0
 
 
 def test_a_night_goes_on_from_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
