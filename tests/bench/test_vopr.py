@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -46,6 +47,15 @@ def test_a_seed_repeats_itself_and_keeps_every_promise(method: str, seed: int) -
 )
 def test_a_seed_that_found_a_fault_holds(seed: int, devices: int) -> None:
     assert simulate(seed, hours=0.25, devices=devices, method="fedavg").failure is None
+
+
+def test_the_record_of_what_was_found_names_seeds_that_the_command_takes() -> None:
+    for line in (tree.ROOT / "bench" / "vopr" / "found.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        assert row["where"] in ("edgefl", "simulator")
+        assert re.fullmatch("[0-9a-f]{8}", row["mended"])
+        for name in row.keys() & {"arguments", "now"}:
+            assert command._options(row[name].split()).seed >= 0
 
 
 def test_every_mutant_has_its_place_in_todays_sources() -> None:
