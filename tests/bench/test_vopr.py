@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -39,8 +40,22 @@ def test_a_seed_repeats_itself_and_keeps_every_promise(method: str, seed: int) -
     assert first.crashes > 0
 
 
-def test_a_frame_damaged_on_its_way_is_no_reason_to_end() -> None:
-    assert simulate(603, hours=0.5, devices=6, method="fedavg").failure is None
+@pytest.mark.parametrize(
+    "seed, devices",
+    [(5, 1), (73, 2)],
+    ids=["a frame is damaged on its way", "a disk is full while a device starts"],
+)
+def test_a_seed_that_found_a_fault_holds(seed: int, devices: int) -> None:
+    assert simulate(seed, hours=0.25, devices=devices, method="fedavg").failure is None
+
+
+def test_the_record_of_what_was_found_names_seeds_that_the_command_takes() -> None:
+    for line in (tree.ROOT / "bench" / "vopr" / "found.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        assert row["where"] in ("edgefl", "simulator")
+        assert re.fullmatch("[0-9a-f]{8}", row["mended"])
+        for name in row.keys() & {"arguments", "now"}:
+            assert command._options(row[name].split()).seed >= 0
 
 
 def test_every_mutant_has_its_place_in_todays_sources() -> None:

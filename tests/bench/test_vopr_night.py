@@ -11,12 +11,25 @@ import pytest
 from bench.vopr import command, night
 from bench.vopr.case import Case
 from bench.vopr.disk import Disk
+from bench.vopr.world import simulate
 
 SMALL = ["--hours", "0.05", "--devices", "2", "--shrink", "0"]
 
 
 def lines(record: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in record.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("number, method", list(enumerate(night.METHODS)))
+def test_a_schedule_of_each_method_holds(number: int, method: str) -> None:
+    outcome = simulate(100 + number, hours=0.25, devices=4, method=method)
+    assert outcome.failure is None
+    assert outcome.rounds == 15  # one a minute
+    assert outcome.befallen
+
+
+def test_a_hundred_schedules_of_an_hour_hold(tmp_path: Path) -> None:
+    assert command.main(["--night", str(tmp_path / "night.jsonl"), "--seed", "1000", "--seeds", "100"]) == 0
 
 
 def test_a_night_goes_on_from_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,8 +70,8 @@ def test_a_failure_of_a_night_is_told_and_stays_in_the_record(
         assert command.main(["--night", str(record), *rest]) == 1
     printed = capsys.readouterr().out
     assert "seed 0: BROKEN: device 0 ends: the server refuses: client 0 has enrolled before" in printed
-    assert f"repeat it with: {Case(0, 0.1, 3, 'fedavg').command}" in printed
-    assert "fedavg: 1 schedules, 1 failures" in printed
+    assert "repeat it with: python -m bench vopr --seed 0 --hours 0.1 --devices 3 --method " in printed
+    assert ": 1 schedules, 1 failures" in printed
     assert command.main(["--night", str(record), *rest]) == 1  # nothing is left to simulate
 
 

@@ -34,7 +34,7 @@ def test_a_server_that_keeps_lost_connections_is_found(monkeypatch: pytest.Monke
         server._peers[-peer.link] = peer
 
     monkeypatch.setattr(Server, "left", kept)
-    assert failure(6) == "12 connections of the server; expected at most 7"
+    assert failure(6) == "12 connections of the server; expected at most 10"
 
 
 def test_a_file_that_stays_open_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,11 +57,11 @@ def test_objects_that_are_kept_are_found() -> None:
     with bounds.counted():
         kept: list[object] = []
         bounds.check(None, devices=3, verdicts=0)
-        kept.extend([] for _ in range(5000))
-        with pytest.raises(BrokenPromiseError, match=r"50\d\d objects in memory; expected at most 4500"):
+        kept.extend([] for _ in range(6000))
+        with pytest.raises(BrokenPromiseError, match=r"60\d\d objects in memory; expected at most 5500"):
             bounds.check(None, devices=3, verdicts=0)
-        kept[:] = range(5000)
-        with pytest.raises(BrokenPromiseError, match=r"5\d\d\d entries of objects in memory; expected at most 2900"):
+        kept[:] = range(6000)
+        with pytest.raises(BrokenPromiseError, match=r"6\d\d\d entries of objects in memory; expected at most 3900"):
             bounds.check(None, devices=3, verdicts=0)
         bounds.check(None, devices=3, verdicts=2000)  # a run of so many verdicts may keep two entries for each
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import socket
 import ssl
@@ -22,6 +23,7 @@ from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.reconnection import LONGEST_DELAY_S, STEADY_S, TLS_FAULTS, Attempts, delay_s
+from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.errors import RequestError, RunError
 from edgefl.experiment.client_dataset import partition_file
 from edgefl.protocol.trust import tls
@@ -53,6 +55,26 @@ def test_a_device_takes_part_until_the_run_is_over(server: ScriptedServer, argum
         f"INFO {listener.address}: connected as client 0",
         "INFO the run is over: all rounds are done",
     ]
+
+
+@pytest.mark.parametrize("step", ["open", "over"])
+def test_a_disk_that_is_full_at_the_start_or_the_end_delays_a_device(
+    step: str, server: ScriptedServer, arguments: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refused, paused = getattr(StateDirectory, step), [errno.ENOSPC, errno.ENOSPC], list[int]()
+
+    def full(*values: Any) -> Any:
+        if refused:
+            raise OSError(refused.pop(), "No space left on device")
+        return real(*values)
+
+    monkeypatch.setattr(StateDirectory, step, full)
+    monkeypatch.setattr("edgefl.cli.client._pause", paused.append)
+    with Listener(server) as listener:
+        assert main(arguments(listener)) == 0
+    assert paused == [0, 1]
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "No space" in line]
+    assert said.endswith(": No space left on device; trying again until there is room")
 
 
 class Pauses:
