@@ -23,6 +23,7 @@ from bench.vopr.world import Outcome, simulated
 from edgefl.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
+BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 
 def main(arguments: list[str]) -> int:
@@ -88,7 +89,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes of --night; default: 1")
     parser.add_argument("--often", type=float, default=1.0, metavar="F", help="times as many faults; default: 1")
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="the mistakes to try; default: all")
+    parser.add_argument(
+        "--only", nargs="+", default=[], choices=list(BY_NAME), metavar="NAME", help="the mistakes to try; default: all"
+    )
     limit = f"seconds of the processor for one mistake; default: {LIMIT_S:g}"
     parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="S", help=limit)
     options = parser.parse_args(arguments)
@@ -103,7 +106,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 def _try(only: list[str], limit_s: float) -> int:
     """Print a line of JSON for each mistake. Return 1 if a mistake was missed, or else 0."""
     has_missed = False
-    for mutant, trial in tried((mutant for mutant in MUTANTS if mutant.name in only or not only), limit_s):
+    for mutant, trial in tried([BY_NAME[name] for name in only or BY_NAME], limit_s):
         print(json.dumps({"mutant": mutant.name, "file": mutant.file, **trial._asdict()}), flush=True)
         has_missed |= trial.seed is None
     return int(has_missed)

@@ -23,6 +23,7 @@ from edgefl.server.events import Enrolment, ReplyJudged, RoundOpened
 from edgefl.server.store import Store
 from tests.server.played import trained
 
+FOUND = tree.ROOT / "bench/vopr/mutants/found.jsonl"
 POWER_CUTS = 160
 
 
@@ -61,7 +62,11 @@ def test_the_record_of_what_was_found_names_seeds_that_the_command_takes() -> No
 def test_every_mutant_has_its_place_in_todays_sources() -> None:
     for mutant in MUTANTS:
         compile(mutant.applied((tree.ROOT / mutant.file).read_text()), mutant.file, "exec")
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
+    names = {mutant.name for mutant in MUTANTS}
+    assert len(names) == len(MUTANTS) >= 40
+    recorded = [json.loads(line)["mutant"] for line in FOUND.read_text().splitlines()]
+    assert len(set(recorded)) == len(recorded)
+    assert set(recorded) <= names
 
 
 def test_events_come_in_the_order_of_their_times_and_then_of_their_making() -> None:

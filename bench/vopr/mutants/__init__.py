@@ -1,7 +1,7 @@
 """Mistakes in the code of a served run, and what finds them.
 
 `python -m bench vopr --mutants` puts each mistake into a copy of the repository, and simulates seeds until a promise is
-broken. A mistake that no seed finds is printed as missed. found.jsonl has the result of a whole run.
+broken. A mistake that no seed finds is printed as missed. found.jsonl has the last results.
 
 Some fsyncs are made a second time by code that follows before anything rests on them, so their omission is no mistake:
 
