@@ -35,7 +35,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("what", choices=["rounds", "orders", "speed"], help="what to try")
     parser.add_argument("--rounds", type=int, default=2000, metavar="N", help="number of rounds; default: 2000")
     parser.add_argument("--seconds", type=float, default=600, metavar="S", help="time of random orders; default: 600")
-    parser.add_argument("--repeats", type=int, default=30, metavar="N", help="times of each side; default: 30")
+    parser.add_argument("--repeats", type=int, default=6, metavar="N", help="turns of each side; default: 6")
     parser.add_argument(
         "--python", default=sys.executable, metavar="PROGRAM", help="Python that has flwr; default: this one"
     )
