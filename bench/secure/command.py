@@ -1,9 +1,11 @@
-"""`python -m bench secure rounds|orders`: random rounds, and all or random orders of messages."""
+"""`python -m bench secure rounds|orders|speed`: random rounds, orders of messages, and the time of a device."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,7 +22,7 @@ def main(arguments: list[str]) -> int:
     """Return 0. A broken promise raises an error that names its seed."""
     options = _options(arguments)
     facts = machine.facts()
-    row = {"what": options.what, **{"rounds": _rounds, "orders": _orders}[options.what](options)}
+    row = {"what": options.what, **{"rounds": _rounds, "orders": _orders, "speed": _speed}[options.what](options)}
     print(json.dumps(row))
     if options.record:
         with RECORD.open("a") as file:
@@ -30,9 +32,13 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench secure", description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["rounds", "orders"], help="what to try")
+    parser.add_argument("what", choices=["rounds", "orders", "speed"], help="what to try")
     parser.add_argument("--rounds", type=int, default=2000, metavar="N", help="number of rounds; default: 2000")
     parser.add_argument("--seconds", type=float, default=600, metavar="S", help="time of random orders; default: 600")
+    parser.add_argument("--repeats", type=int, default=6, metavar="N", help="turns of each side; default: 6")
+    parser.add_argument(
+        "--python", default=sys.executable, metavar="PROGRAM", help="Python that has flwr; default: this one"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed; default: 0")
     parser.add_argument("--record", action="store_true", help=f"append the result to {RECORD.name}")
     return parser.parse_args(arguments)
@@ -52,3 +58,9 @@ def _orders(options: argparse.Namespace) -> dict[str, int | float | dict[str, in
     walked = message_orders.walk(SmallGroup.of(4), options.seconds, options.seed)
     walks = {"openings": walked.states, "messages": walked.messages, "refusals": walked.refusals}
     return {"search": found._asdict(), "walk": walks, "seconds": options.seconds, "first_seed": options.seed}
+
+
+def _speed(options: argparse.Namespace) -> dict[str, list[dict[str, int | float | str]]]:
+    """Time a device in a process of its own, whose environment may have other packages than this one."""
+    command = [options.python, "-m", "bench.secure.device_time", str(options.repeats)]
+    return {"rows": json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)}

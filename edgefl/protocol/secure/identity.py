@@ -53,4 +53,4 @@ def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
 def statement(kind: Statement, *fields: bytes) -> bytes:
     """Return the bytes to sign: the kind of statement and its fields, each after its length in 4 bytes."""
     parts = (b"edgefl secure 1", kind.encode(), *fields)
-    return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+    return b"".join([len(part).to_bytes(4, "little") + part for part in parts])

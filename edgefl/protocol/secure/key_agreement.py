@@ -25,11 +25,12 @@ Purpose = Literal[
 ]
 
 KEY_BYTES = 32
+SHA256 = hashes.SHA256()
 
 
 def hkdf(secret: bytes, salt: bytes, info: bytes) -> bytes:
     """Return 32 bytes that HKDF-SHA256 derives from a secret."""
-    return HKDF(hashes.SHA256(), KEY_BYTES, salt, info).derive(secret)
+    return HKDF(SHA256, KEY_BYTES, salt, info).derive(secret)
 
 
 def derived(secret: bytes, context: bytes, purpose: Purpose, clients: Iterable[int] = ()) -> bytes:
@@ -39,7 +40,7 @@ def derived(secret: bytes, context: bytes, purpose: Purpose, clients: Iterable[i
     context  digest of the group's terms
     clients  ids of the clients whom the key belongs to, if their order and number do not follow from the secret
     """
-    ids = b"".join(client.to_bytes(8, "little") for client in clients)
+    ids = b"".join([client.to_bytes(8, "little") for client in clients])
     return hkdf(secret, context, b"edgefl secure 1 " + purpose.encode() + b"\0" + ids)
 
 

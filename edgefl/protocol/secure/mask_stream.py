@@ -44,9 +44,10 @@ def add_masks(vector: Vector, seeds: Sequence[bytes], signs: Sequence[int], chun
     masks = np.frombuffer(chunk, np.uint8, chunk_bytes).view(vector.dtype.newbyteorder("<"))
     for start in range(0, len(vector), len(masks)):
         part = vector[start : start + len(masks)]
+        plain, mask = zeros[: part.nbytes], masks[: len(part)]
         for stream, operation in streams:
-            stream.update_into(zeros[: part.nbytes], chunk)
-            operation(part, masks[: len(part)], out=part)
+            stream.update_into(plain, chunk)
+            operation(part, mask, part)
 
 
 _OPERATIONS = {1: np.add, -1: np.subtract}

@@ -42,13 +42,12 @@ def split(secret: bytes, threshold: int, points: Sequence[int], random: bytes) -
         )
     if len(set(points)) != len(points) or min(points) < 1:
         raise ValueError(f"the points {list(points)}; expected distinct points from 1 on")
-    falling = [*reversed(elements_from_random(random)), int.from_bytes(secret, "little")]
-    return [element_to_bytes(_value(falling, point)) for point in points]
+    highest, *falling = [*reversed(elements_from_random(random)), int.from_bytes(secret, "little")]
+    return [element_to_bytes(_value(highest, falling, point)) for point in points]
 
 
-def _value(falling: list[int], point: int) -> int:
-    """Return the value of a polynomial, whose coefficients begin with the highest, by Horner's rule."""
-    value = 0
+def _value(value: int, falling: list[int], point: int) -> int:
+    """Return the value of a polynomial by Horner's rule, from its highest coefficient and those that follow."""
     for coefficient in falling:
         value = value * point + coefficient  # one reduction at the end takes a third of the time of one for each step
     return value % PRIME
