@@ -19,7 +19,7 @@ MUTANTS = (
     # FedSPU.
     Mutant(
         "neurons-of-client",
-        f"{A}fedspu.py",
+        f"{A}neuron_draws.py",
         "rng.stream(task.seed, rng.NEURONS, client=client, round=round)",
         "rng.stream(task.seed, rng.NEURONS, round=round)",
         "all clients of a round draw the same neurons",
@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     Mutant(
         "neurons-of-round",
-        f"{A}fedspu.py",
+        f"{A}neuron_draws.py",
         "rng.NEURONS, client=client, round=round)",
         "rng.NEURONS, client=client)",
         "a client draws the same neurons in every round",
@@ -276,8 +276,8 @@ MUTANTS = (
     Mutant(
         "dropout-of-client",
         f"{A}random_dropout.py",
-        "client=client, round=round",
-        "round=round",
+        "self.drawing(task, client, p, round)",
+        "self.drawing(task, 0, p, round)",
         "all clients of a round get the same neurons",
         RANDOM,
     ),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgefl.cli import client as client_command
 from edgefl.cli.cli import main
+from edgefl.deployment.device import participation
 from edgefl.errors import DataError, RunError
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import client_of, partition_file, read_partition
@@ -51,7 +51,7 @@ def test_a_device_asks_for_the_id_that_its_samples_were_partitioned_to(
         asked.append(client)
         raise RunError("enough")
 
-    monkeypatch.setattr(client_command, "RunInquiry", visit)
+    monkeypatch.setattr(participation, "RunInquiry", visit)
     with np.load(partition_file(partitions, 1)) as content:
         np.savez(tmp_path / "own.npz", x=content["x"], y=content["y"], classes=10)
         np.savez(tmp_path / "wrong.npz", x=content["x"], y=content["y"], client=np.array([-1]))
