@@ -47,7 +47,7 @@ def split(secret: bytes, threshold: int, points: Sequence[int], random: bytes) -
 
 
 def _value(value: int, falling: list[int], point: int) -> int:
-    """Return the value of a polynomial by Horner's rule, from its highest coefficient and the lower coefficients."""
+    """Return the value of a polynomial by Horner's rule, from its highest coefficient and the lower ones."""
     for coefficient in falling:
         value = value * point + coefficient  # one reduction at the end takes a third of the time of one for each step
     return value % PRIME
