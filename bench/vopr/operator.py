@@ -1,4 +1,4 @@
-"""What people do: they change settings, withdraw and replace keys, and read the last words of a process that has ended.
+"""Operators change settings, withdraw and replace keys, and read the last words of a process that has ended.
 
 A process may end for a reason that its disk gave. Its last words have to name the file. Then somebody restores a
 damaged file from a copy, and starts the process again. A device whose key was withdrawn has to say that the server

@@ -1,4 +1,4 @@
-"""What a simulation saves of a processor's time. No promise of a federation follows from what it leaves out."""
+"""A simulation leaves out work that takes time and from which no promise of a federation follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator may change between two lives of the server: the rules of rounds, keys, and accepted losses."""
+"""An operator may change rules of rounds, keys and accepted losses between two lives of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do in a simulation, and the promises about rounds and withdrawn keys that are checked meanwhile."""
+"""Operators act in a simulation, and the promises about rounds and withdrawn keys are checked meanwhile."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class GroupTerms(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
 
     @property
     def is_complete(self) -> bool:
-        """Whether everybody is a neighbour of everybody."""
+        """Return whether everybody is a neighbour of everybody."""
         return self.degree == len(self.members) - 1
 
     @property
