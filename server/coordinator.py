@@ -31,6 +31,7 @@ from edgefl.server.events import (
     DeviceReplaced,
     Enrolment,
     Event,
+    GroupEvent,
     MessageReceived,
     Record,
     RecordSaved,
@@ -123,6 +124,8 @@ class Coordinator:
             self._devices.throughput_saved(record, now)
         elif isinstance(record, ReplyJudged):
             self._devices.ruled(record)
+        elif isinstance(record, GroupEvent):
+            self._rounds.groups.saved(record, now)
         elif isinstance(record, RoundClosed | RoundEvaluated):
             self._rounds.go_on(now)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgefl.protocol.wire.messages import Evaluated, ThroughputReport, Trained, Verdict
+from edgefl.errors import RemoteProtocolError
+from edgefl.protocol.wire.messages import Evaluated, GroupReady, GroupReply, ThroughputReport, Trained, Verdict
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import ClientConnection, Clients
 from edgefl.server.device_holdings import DeviceStateTracker
@@ -17,6 +18,7 @@ from edgefl.server.events import (
     Admit,
     Close,
     DeviceJoined,
+    DeviceMessage,
     DeviceReplaced,
     Enrolment,
     ReplyJudged,
@@ -47,6 +49,7 @@ class DeviceSessions:
         """Make the sessions. `method` is the method's name, for messages to people."""
         self._rounds, self._clients, self._holdings, self._rulings = rounds, clients, holdings, rulings
         self._declarations, self._queue, self._refusals = declarations, queue, refusals
+        rounds.groups.rule = self._judged
         self._arrivals = Arrivals(clients, holdings, method, queue, self._admit, rounds.plan_again, refusals, too_small)
 
     # Connections.
@@ -103,19 +106,21 @@ class DeviceSessions:
 
     # Messages.
 
-    def receive(self, number: int, message: Trained | Evaluated | ThroughputReport, now: float) -> None:
+    def receive(self, number: int, message: DeviceMessage, now: float) -> None:
         """Handle a message that has come over the connection with this number."""
         link = self._clients.link(number)
         if link is None or not link.admitted:
             return  # the device repeats over its new connection what an old one still sends
-        if isinstance(message, Trained):
+        if isinstance(message, Trained | GroupReady):
             self._take_reply(link, message, now)
         elif isinstance(message, ThroughputReport):
             self._take_throughput(link, message, now)
+        elif isinstance(message, GroupReply):
+            self._take_step(link, message, now)
         else:
             self._take_scores(link, message, now)
 
-    def _take_reply(self, link: ClientConnection, message: Trained, now: float) -> None:
+    def _take_reply(self, link: ClientConnection, message: Trained | GroupReady, now: float) -> None:
         key = message.round, link.client
         if not self._rulings.is_planned(*key):
             self._refuse(
@@ -126,10 +131,24 @@ class DeviceSessions:
             self._rule(link, message.round, ruling)
         elif not self._rulings.is_judging(*key):
             judged = self._rounds.judge(link.client, message, now)
-            self._rulings.judge(*key, judged.outcome)
-            self._holdings.judged(link.client, message.round, judged.outcome)
-            self._queue.save(judged)
+            if judged is not None:
+                self._judged(judged)
             self._rounds.close_if_complete(message.round, now)
+            if judged is None:
+                self._rounds.ask(link, now)
+
+    def _judged(self, judged: ReplyJudged) -> None:
+        """Make the verdict on a reply durable."""
+        self._rulings.judge(judged.round, judged.client, judged.outcome)
+        self._holdings.judged(judged.client, judged.round, judged.outcome)
+        self._queue.save(judged)
+
+    def _take_step(self, link: ClientConnection, message: GroupReply, now: float) -> None:
+        """Take a device's step in its group. A message that does not fit ends the connection."""
+        try:
+            self._rounds.groups.take(link.client, message, now)
+        except RemoteProtocolError as error:
+            self._refuse(link, str(error))
 
     def _take_throughput(self, link: ClientConnection, message: ThroughputReport, now: float) -> None:
         """Record what the device says of its speed. The client is asked to train once the record is durable."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import cast
 
 from edgefl.errors import RunError
-from edgefl.protocol.wire.messages import Evaluated, Message, ThroughputReport, Trained
+from edgefl.protocol.wire.messages import Message
 from edgefl.server import file_descriptors
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
@@ -25,6 +25,7 @@ from edgefl.server.events import (
     Close,
     DeviceJoined,
     DeviceLeft,
+    DeviceMessage,
     DeviceRefused,
     Event,
     MessageReceived,
@@ -171,7 +172,7 @@ class Server:
 
     def received(self, peer: Peer, message: Message) -> None:
         self._handle(
-            MessageReceived(peer.link, cast(Trained | Evaluated | ThroughputReport, message))
+            MessageReceived(peer.link, cast(DeviceMessage, message))
         )  # the state table lets in no other messages
 
     def arrived(self, name: str) -> Peer:

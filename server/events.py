@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from edgefl.methods.task import State
 from edgefl.methods.throughput import Throughput
-from edgefl.protocol.wire.messages import Evaluated, Message, ThroughputReport, Trained
+from edgefl.protocol.wire.messages import Evaluated, GroupReady, GroupReply, Message, ThroughputReport, Trained
 
-Outcome = Literal["accepted", "late", "refused"]
+Outcome = Literal["accepted", "late", "refused", "masked", "not-opened"]
 
 # Records, which the store saves. Each comes back to the coordinator in a RecordSaved event once it is durable.
 
@@ -95,13 +95,33 @@ class RoundOpened:
 
 @dataclass(frozen=True)
 class ReplyJudged:
-    """A reply with its verdict. `message` is kept until the round is closed, and not at all if it is late."""
+    """A reply with its verdict. `message` is kept until the round is closed, and not at all if the reply is late. With
+    secure aggregation the message has no values.
+    """
 
     round: int
     client: int
     outcome: Outcome
     reason: str
     message: Trained
+
+
+@dataclass(frozen=True)
+class GroupEvent:
+    """An event of a group of the open round, in a run with secure aggregation. It is kept until the round is closed.
+
+    place  number of the event in the round, from 0 on
+    draw   draw of neurons that the group's clients share
+    kind   'formed' with the group's terms, 'left-out' for a group that is too small, 'step' with a client's message,
+           'closed' for a step, or 'failed' with the reason why the group is not opened
+    """
+
+    round: int
+    place: int
+    draw: str
+    kind: Literal["formed", "left-out", "step", "closed", "failed"]
+    client: int = -1
+    data: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -152,10 +172,13 @@ Record = (
     | DeviceRefusal
     | RoundOpened
     | ReplyJudged
+    | GroupEvent
     | RoundClosed
     | RoundEvaluated
     | Traffic
 )
+
+DeviceMessage = Trained | Evaluated | ThroughputReport | GroupReady | GroupReply
 
 # Events, which happen to the coordinator.
 
@@ -221,7 +244,7 @@ class MessageReceived:
     """The event that a message of an admitted device has come."""
 
     link: int
-    message: Trained | Evaluated | ThroughputReport
+    message: DeviceMessage
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ makes the same plans again. The module knows no connections and no time.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -16,8 +18,8 @@ from edgefl.methods.rounds.exchange import NOT_DECLARED, Answer, ReplyClaim, rea
 from edgefl.methods.rounds.round_closing import AggregationSettings, close
 from edgefl.methods.rounds.round_metrics import ClientRound, round_metrics
 from edgefl.methods.task import State, Task
-from edgefl.protocol.wire.messages import LONGEST_TEXT, Train, Trained
-from edgefl.server.events import ReplyJudged
+from edgefl.protocol.wire.messages import LONGEST_TEXT, GroupReady, Message, Train, Trained
+from edgefl.server.events import GroupEvent, ReplyJudged
 
 
 class OpenRound:
@@ -50,13 +52,39 @@ class OpenRound:
         kept = self._requests[client]
         return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s, kept.expects)
 
+    def message_for(self, client: int, is_pending: bool, left_s: float | None) -> Message | None:
+        """Return what a planned client has to be asked at this time, or None.
+
+        is_pending  whether the client owes a reply that it has trained already
+        left_s      seconds from now until the deadline, or None
+        """
+        return None if client in self.answers or is_pending else self.request(client, left_s)
+
     def plan_again(self, client: int) -> None:
         """Plan again for a client whose capacity, throughput or loss has become known to the task."""
         self._plans[client] = self._algorithm.replan(self._task, self._state, self._plans[client])
         self._requests.pop(client, None)
 
-    def judge(self, client: int, message: Trained, declared: ReplyClaim = NOT_DECLARED) -> ReplyJudged:
-        """Read a planned client's reply, and accept or refuse it. One reply of a client is judged."""
+    @property
+    def needs_steps(self) -> bool:
+        """Return whether the round has groups that have to be opened before it can be closed."""
+        return False
+
+    def restore(
+        self, judged: Iterable[ReplyJudged], events: Iterable[GroupEvent], claim: Callable[[int], ReplyClaim]
+    ) -> None:
+        """Take in what an earlier process has saved. `claim` returns the claims that a client's reply must make."""
+        for each in judged:
+            self.judge(each.client, each.message, claim(each.client))
+
+    def judge(
+        self, client: int, message: Trained | GroupReady, declared: ReplyClaim = NOT_DECLARED
+    ) -> ReplyJudged | None:
+        """Read a planned client's reply, and accept or refuse it. One reply of a client is judged.
+
+        Returns  None if the verdict follows later, from the client's group
+        """
+        message = as_trained(message)
         answer = read_answer(message, self._plans[client], self._task.spec, declared)
         self.answers[client] = message, answer
         outcome, reason = ("accepted", "") if answer.refusal is None else ("refused", answer.refusal)
@@ -67,6 +95,10 @@ class OpenRound:
         replied = [client for client, (_, answer) in self.answers.items() if answer.reply is not None]
         accepted = sum(self._plans[client].authorised for client in replied)
         return self.answers.keys() | absent >= self._plans.keys() or (quorum is not None and accepted >= quorum)
+
+    def missing(self, refusing: AbstractSet[int]) -> list[int]:
+        """Return the planned clients that have not answered, unless their devices have refused."""
+        return [client for client in self.clients if client not in self.answers and client not in refusing]
 
     def close(self, seconds: float, aggregation_settings: AggregationSettings) -> tuple[State, dict[str, Any]]:
         """Return the state after the round and its metrics."""
@@ -83,3 +115,11 @@ class OpenRound:
         absent = ClientRound(client, plan.settings, "absent")
         sent = self._requests.get(client)
         return absent if sent is None else replace(absent, down=sizes(sent.payload, sent.selection))
+
+
+def as_trained(message: Trained | GroupReady) -> Trained:
+    """Return a device's word that it has trained, as a reply without values."""
+    if isinstance(message, Trained):
+        return message
+    seconds = message.seconds if 0 <= message.seconds < math.inf else 0.0
+    return Trained(message.round, {}, message.selection_hash, message.examples, message.steps, "on", {}, seconds)

@@ -138,6 +138,8 @@ class Peer(asyncio.Protocol):
         self._forget_timer()
         if self._takes_parts and self._service.parts:
             self._write(ModelParts(list(self._service.parts)))
+        if self._service.secure is not None:
+            self._write(self._service.secure)
         self._write(self._service.welcome(client))
 
     def send(self, message: Message) -> None:

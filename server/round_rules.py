@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
+
+if TYPE_CHECKING:
+    from edgefl.server.secure_settings import SecureSettings
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class Rules:
     seen_s                 a round's clients are chosen among those seen within these seconds. None: among all clients
     among_enrolled         where `seen_s` is None, a round's clients are chosen among those that have enrolled
     aggregation_settings   how accepted replies are aggregated when a round closes
+    secure                 settings of secure aggregation. None: the server reads every reply
     max_empty_rounds       rounds in a row that accept nobody, after which the run ends with an error
     """
 
@@ -37,6 +42,7 @@ class Rules:
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
     among_enrolled: bool = False
     evaluate_first: bool = False
+    secure: SecureSettings | None = None
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "quorum", "wait_for", "max_empty_rounds"):

@@ -21,18 +21,20 @@ from edgefl.experiment.evaluation_rounds import is_evaluated
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.exchange import NOT_DECLARED, ReplyClaim
 from edgefl.methods.rounds.round_metrics import Tested, accepts_nobody, stuck
-from edgefl.methods.task import State, Task
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
-from edgefl.protocol.wire.messages import Evaluated, Finished, Trained
+from edgefl.protocol.wire.messages import Evaluated, Finished, GroupReady, Train, Trained
 from edgefl.protocol.wire.printable import printable
 from edgefl.server import waiting_text
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import ClientConnection, Clients
 from edgefl.server.events import ReplyJudged, RoundClosed, RoundEvaluated, RoundOpened, RunCompleted, Say, WakeAt
-from edgefl.server.open_round import OpenRound
+from edgefl.server.group_steps import GroupSteps
+from edgefl.server.open_round import OpenRound, as_trained
 from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_deadline import RoundDeadline
 from edgefl.server.round_evaluation import OpenEvaluation
+from edgefl.server.round_kinds import opened
 from edgefl.server.round_planner import Planner
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress
@@ -86,6 +88,7 @@ class RoundSequence:
         self.evaluation: OpenEvaluation | None = None
         self._opened_at = 0.0
         self._deadline: float | None = None
+        self.groups = GroupSteps(clients, queue, self.ask, self._wake_after, self._close)
         self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
         self._log_record: dict[str, Any] = {}  # metrics of the last closed round
 
@@ -131,7 +134,10 @@ class RoundSequence:
         """Go on after the last closed round: with its evaluation, the end, or the next round."""
         if self._empty >= self._rules.max_empty_rounds and not self.done:
             raise RunError(stuck(self.round, self._empty, self._log_record))
-        is_due = self.round > 0 and (self.done or self._is_evaluated())
+        is_scored = self.done or is_evaluated(self.round, self._rules.eval_every, self._rules.evaluate_first)
+        is_due = self.round > 0 and is_scored
+        if self._rules.secure is not None:  # clients are not asked for their scores
+            is_due = is_due and self._common is not None and MODEL in self.state.arrays
         if is_due and self._scored < self.round:
             self._evaluate(now)
         elif self.done:
@@ -141,17 +147,16 @@ class RoundSequence:
         else:
             self._begin(now)
 
-    def _is_evaluated(self) -> bool:
-        return is_evaluated(self.round, self._rules.eval_every, self._rules.evaluate_first)
-
     def tick(self, now: float) -> None:
         """Close the open round or evaluation if its deadline has come."""
         if self._deadline is None:
             return
         if now < self._deadline:
             self._queue.add(WakeAt(self._deadline))
+        elif self.groups.is_stepping:
+            self.groups.expire(now)
         elif self.phase == "training":
-            self._close(now)
+            self._end_training(now)
         elif self.phase == "scoring":
             self._end_evaluation(now)
 
@@ -166,7 +171,7 @@ class RoundSequence:
         if not plans and task.candidates is not None:
             self.phase = "waiting"
             return
-        self.open = OpenRound(task, self._algorithm, self.state, plans, number, self._rules.values)
+        self.open = opened(task, self._algorithm, self.state, plans, number, self._rules)
         self.phase, self._opened_at = "training", now
         deadline_s = self._deadlines.begin(number, now)
         stored, self._stored = self._stored, Progress()
@@ -176,13 +181,20 @@ class RoundSequence:
             self._rulings.plan(number, self.open.clients)
         elif stored.opened != self.open.clients:
             raise RunError(f"round {number} began with clients {stored.opened}; expected clients {self.open.clients}")
-        for judged in stored.answers:
-            self.open.judge(judged.client, judged.message, self.expected_claim(judged.client))
+        self.open.restore(stored.answers, stored.group_events, self.expected_claim)
         if self.open.is_complete(self._rules.quorum, self.refusing):
-            self._close(now)
+            self._end_training(now)
             return
         self._wake_after(deadline_s, now)
         self._ask_everybody(now)
+
+    def _end_training(self, now: float) -> None:
+        """Close the open round. With secure aggregation, its groups are opened first."""
+        assert self.open is not None
+        if not self.open.needs_steps:
+            self._close(now)
+        elif not self.groups.is_stepping:
+            self.groups.begin(self.open, now)  # type: ignore[arg-type]  # only a SecureRound needs steps
 
     def _close(self, now: float) -> None:
         assert self.open is not None
@@ -196,17 +208,15 @@ class RoundSequence:
         self.phase = "storing"
         self._log_record = log_record
         self._queue.save(RoundClosed(self.round, state, log_record, self.done))
-        self._say_who_is_missing(closed)
-
-    def _say_who_is_missing(self, closed: OpenRound) -> None:
-        """Name the clients without whose replies the round is closed, unless their devices have refused."""
-        missing = [each for each in closed.clients if each not in closed.answers and each not in self.refusing]
-        if missing:
+        if missing := closed.missing(self.refusing):
             self._queue.add(Say(Alert(waiting_text.missing(closed.number, missing), "absent", *missing)))
 
     def _evaluate(self, now: float) -> None:
         self.evaluation = OpenEvaluation(self._task, self._algorithm, self.state, self.round)
         self.phase, self._opened_at = "scoring", now
+        if self._rules.secure is not None:
+            self._end_evaluation(now)
+            return
         self._wake_after(self._evaluation_deadlines.begin(self.round, now), now)
         self._ask_everybody(now)
         self.end_evaluation_if_complete(now)
@@ -235,11 +245,13 @@ class RoundSequence:
     def ask(self, link: ClientConnection, now: float) -> None:
         """Send what this client has to do at this time, if it has anything to do."""
         if self.open is not None and link.client in self.open.clients:
-            is_due = link.client not in self.open.answers and link.pending != self.open.number
-            if is_due and not self._declarations.holds(link):
+            message = self.open.message_for(link.client, link.pending == self.open.number, self.left_s(now))
+            if isinstance(message, Train) and not self._declarations.holds(link):
                 link.asked = self.open.number
                 self._deadlines.ask(self.open.number, link.client)
-                self._queue.send(link, self.open.request(link.client, self.left_s(now)))
+                self._queue.send(link, message)
+            elif message is not None and not isinstance(message, Train):
+                self._queue.send(link, message)
         elif self.evaluation is not None and link.client not in self.evaluation.answers:
             self._evaluation_deadlines.ask(self.evaluation.round, link.client)
             self._queue.send(link, self.evaluation.request)
@@ -279,20 +291,24 @@ class RoundSequence:
         if self.open is not None and client in self.open.clients and client not in self.open.answers:
             self.open.plan_again(client)
 
-    def judge(self, client: int, message: Trained, now: float) -> ReplyJudged:
-        """Judge a planned client's reply: by the open round, or as "late" if the reply is for another round."""
+    def judge(self, client: int, message: Trained | GroupReady, now: float) -> ReplyJudged | None:
+        """Judge a planned client's reply: by the open round, or as "late" if the reply is for another round.
+
+        Returns  None if the verdict follows later, from the client's group
+        """
         self._deadlines.heard(message.round, client, now)
         if self.open is None or self.open.number != message.round:
-            return ReplyJudged(message.round, client, "late", LATE, message)
+            return ReplyJudged(message.round, client, "late", LATE, as_trained(message))
         return self.open.judge(client, message, self.expected_claim(client))
 
     def close_if_complete(self, number: int, now: float) -> None:
         """Close the round with this number if it is open and has all replies that it needs."""
-        if self.open is not None and self.open.number == number and self._is_open_round_complete():
-            self._close(now)
+        if self.open is not None and self.open.number == number:
+            self._end_training_if_complete(now)
 
-    def _is_open_round_complete(self) -> bool:
-        return self.open is not None and self.open.is_complete(self._rules.quorum, self.refusing)
+    def _end_training_if_complete(self, now: float) -> None:
+        if self.open is not None and self.open.is_complete(self._rules.quorum, self.refusing):
+            self._end_training(now)
 
     def refusal_saved(self, now: float) -> None:
         """Go on after it is durable that a client's device takes no part, or has come back. Nothing waits for a device
@@ -308,8 +324,8 @@ class RoundSequence:
             self.go_on(now)
         elif self.phase == "scoring":
             self.end_evaluation_if_complete(now)
-        elif self._is_open_round_complete():
-            self._close(now)
+        else:
+            self._end_training_if_complete(now)
 
     def expected_claim(self, client: int) -> ReplyClaim:
         """Return the claims that the client's replies must make."""

@@ -4,7 +4,8 @@ The digest is the sum of the rows' SHA-256 modulo 2^256, and the table `run` hol
 change costs only the rows that it touches: triggers of the writing connection add or subtract the hash of a row. The
 digest shows damage and not forgery, because who can write the file can write the digest.
 
-The message of a reply does not count, but its CRC-32 does, so that a reply can be removed without being read.
+The message of a reply, and the data of a group's event, do not count. Their CRC-32 counts, so that they can be removed
+without being read.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from edgefl.server.last_commit import Commit
 
 MODULUS = 1 << 256
-NOT_COUNTED = {("run", "digest"), ("replies", "message")}
+NOT_COUNTED = {("run", "digest"), ("replies", "message"), ("group_events", "data")}
 TRIGGERS = {"INSERT": "{new}", "DELETE": "{old}", "UPDATE": "{old}, {new}"}
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from edgefl.methods.task import State
 from edgefl.methods.throughput import Throughput
-from edgefl.server.events import Outcome, ReplyJudged
+from edgefl.server.events import GroupEvent, Outcome, ReplyJudged
 
 
 class Ruling(NamedTuple):
@@ -34,6 +34,7 @@ class Progress:
     deadline_s  deadline in seconds of the last round that has begun, if it has one
     candidates  by round, the clients among which its clients were chosen, where they were not all clients
     answers     replies of the open round so far
+    group_events  events of the open round's groups so far, with secure aggregation
     secrets     by client, the secret that its device proves in a run without keys
     lives       by client, the last known life of its device's directory
     losses      by (client, after): the client has lost what it kept after the round `after`. The value is the round
@@ -56,6 +57,7 @@ class Progress:
     deadline_s: float | None = None
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     answers: tuple[ReplyJudged, ...] = ()
+    group_events: tuple[GroupEvent, ...] = ()
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
     trained: Mapping[int, int] = field(default_factory=dict)
     secrets: Mapping[int, bytes] = field(default_factory=dict)

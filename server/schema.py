@@ -82,7 +82,7 @@ CREATE VIEW logged AS  -- of every round, what may be in either
 CREATE TABLE participation (
     round INTEGER,
     client INTEGER,
-    outcome TEXT,   -- accepted, late or refused; NULL: no reply has come
+    outcome TEXT,   -- accepted, late, refused, masked or not-opened; NULL: no reply has come
     reason TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (round, client)
 ) WITHOUT ROWID;
@@ -90,6 +90,15 @@ CREATE TABLE replies (
     client INTEGER PRIMARY KEY,
     crc32 INTEGER NOT NULL,  -- of the message; before it, so that a reply can be removed without being read
     message BLOB NOT NULL
+);
+CREATE TABLE group_events (  -- of the open round's groups (events.GroupEvent); not in databases from before
+    place INTEGER PRIMARY KEY,
+    round INTEGER NOT NULL,
+    draw TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    client INTEGER NOT NULL,
+    crc32 INTEGER NOT NULL,  -- of the data, which do not count in the digest of all rows
+    data BLOB NOT NULL
 );
 CREATE TABLE traffic (
     round INTEGER PRIMARY KEY,
@@ -119,6 +128,11 @@ def create(folder: Path, run: str, settings: str) -> None:
         sync(folder)
     except (OSError, sqlite3.Error) as error:
         raise RunError(f"{folder / DATABASE} cannot be made ({error})") from None
+
+
+def has_table(database: sqlite3.Connection, name: str) -> bool:
+    """Return whether the run has this table, which runs of an earlier version lack."""
+    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone())
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:

@@ -63,6 +63,8 @@ def staff(
     task, initial = federation.task(experiment.rounds), federation.initial()
     store.states.still = frozenset(task.spec.frozen)
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
+    if rules.secure is not None:
+        rules = dataclasses.replace(rules, secure=dataclasses.replace(rules.secure, run=store.run_id))
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     packed = pack(Model(federation.graph, initial))
     offer = EnrolmentTerms(
@@ -74,6 +76,7 @@ def staff(
         lambda: secrets.token_bytes(32),
         experiment.training_samples,
         parts=frozen_parts(federation.graph, packed),
+        secure=None if rules.secure is None else rules.secure.offer,
     )
     return coordinator, offer
 

@@ -30,16 +30,18 @@ from zlib import crc32
 from edgefl.errors import RunError
 from edgefl.experiment.run_json import settings_digest
 from edgefl.methods.rounds import state_file
+from edgefl.methods.rounds.participation import TRAINED
 from edgefl.methods.throughput import Throughput
 from edgefl.protocol.wire import messages
 from edgefl.protocol.wire.messages import Trained
-from edgefl.server import client_bitmap, directory_check, log_pruning
+from edgefl.server import client_bitmap, directory_check, group_log, log_pruning
 from edgefl.server.array_files import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.events import (
     ClientStateLost,
     DeviceRefusal,
     DeviceReplaced,
     Enrolment,
+    GroupEvent,
     ProvenanceRecorded,
     Record,
     ReplyJudged,
@@ -52,12 +54,12 @@ from edgefl.server.events import (
 from edgefl.server.last_commit import LastCommit
 from edgefl.server.row_digest import Account, last_commit
 from edgefl.server.run_progress import Progress, Ruling
-from edgefl.server.schema import DATABASE, LOG, create, open_for_writing
+from edgefl.server.schema import DATABASE, LOG, create, has_table, open_for_writing
 from edgefl.system.durable_files import lock, sha256, sync, sync_name, write_atomically
 
 LOCK = "lock"
 REPLY = messages.NUMBERS[Trained]
-KEPT_IT = "outcome IN ('accepted', 'late')"  # the client kept what it had trained
+KEPT_IT = f"outcome IN {TRAINED}"  # the client kept what it had trained
 RECENT = f"""  -- rulings of a client's last kept training and after it: verdict_log.py
     LEFT JOIN (SELECT client, max(round) AS kept FROM participation WHERE {KEPT_IT} GROUP BY client)
     USING (client) WHERE kept IS NULL OR round >= kept"""
@@ -169,7 +171,9 @@ def _check(path: Path) -> str:
 
 def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, str]) -> None:
     """Add a record to the transaction. To write a record twice has the effect of writing it once."""
-    if isinstance(record, RoundOpened | ReplyJudged | RoundClosed | RoundEvaluated | Traffic):
+    if isinstance(record, GroupEvent):
+        group_log.write(database, record)
+    elif isinstance(record, RoundOpened | ReplyJudged | RoundClosed | RoundEvaluated | Traffic):
         _write_of_round(database, record, digests)
     else:
         _write_of_client(database, record)
@@ -197,7 +201,7 @@ def _write_of_client(
             "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (record.client, record.since, *record.throughput),
         )
-    elif isinstance(record, DeviceRefusal) and _has_table(database, "refusals"):
+    elif isinstance(record, DeviceRefusal) and has_table(database, "refusals"):
         execute("DELETE FROM refusals WHERE client = ?", (record.client,))
         if record.reason:
             execute("INSERT INTO refusals VALUES (?, ?)", (record.client, record.reason))
@@ -219,7 +223,7 @@ def _write_of_round(
     elif isinstance(record, ReplyJudged):
         ruling = record.outcome, record.reason, record.round, record.client
         execute("UPDATE participation SET outcome = ?, reason = ? WHERE round = ? AND client = ?", ruling)
-        if record.outcome != "late":
+        if record.outcome in ("accepted", "refused"):
             message = messages.encode(record.message)
             execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (record.client, crc32(message), message))
     elif isinstance(record, RoundClosed):
@@ -228,6 +232,7 @@ def _write_of_round(
         row = int(record.done), values, digests[record.round], _json(record.log_record), record.round
         execute("UPDATE rounds SET done = ?, state = ?, sha256 = ?, line = ? WHERE round = ?", row)
         execute("DELETE FROM replies")
+        group_log.clear(database)
     elif isinstance(record, RoundEvaluated):
         execute("UPDATE rounds SET bundle = ? WHERE round = ?", (_json(record.bundle), record.round))
         if record.adaptation:
@@ -271,6 +276,7 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
         deadline_s=_last_deadline(database),
         candidates=_candidates(database),
         answers=tuple(_answers(database, round + 1, rulings)),
+        group_events=tuple(group_log.events(database)),
         rulings=rulings,
         trained=_trained(database),
         secrets=dict(database.execute("SELECT client, secret FROM clients WHERE secret != x''")),
@@ -283,20 +289,15 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
     )
 
 
-def _has_table(database: sqlite3.Connection, name: str) -> bool:
-    """Return whether the run has this table, which runs of an earlier version lack."""
-    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone())
-
-
 def _refusals(database: sqlite3.Connection) -> dict[int, str]:
-    if not _has_table(database, "refusals"):
+    if not has_table(database, "refusals"):
         return {}
     return dict(database.execute("SELECT client, reason FROM refusals ORDER BY client"))
 
 
 def _throughputs(database: sqlite3.Connection) -> dict[tuple[int, int], Throughput]:
     """Return the throughputs of the run. A run of an earlier version has no table for them, and the result is empty."""
-    if not _has_table(database, "paces"):
+    if not has_table(database, "paces"):
         return {}
     rows = database.execute("SELECT * FROM paces ORDER BY client, since")
     return {(client, since): Throughput(*throughput) for client, since, *throughput in rows}

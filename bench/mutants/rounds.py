@@ -243,7 +243,7 @@ MUTANTS = (
     Mutant(
         "deferred-across-connections",
         "edgefl/deployment/device/device_protocol.py",
-        "self._nonce, self._deferred = nonce, []",
+        "self._nonce, self._deferred = nonce, DeferredRequests()",
         "self._nonce = nonce",
         "what a lost connection asked for is done in the next one",
         DEVICE,

@@ -8,13 +8,14 @@ import secrets
 import time
 
 from edgefl.cli.access_error import sentence
+from edgefl.cli.client_options import SECURE_LEAST
 from edgefl.cli.client_options import add_arguments as add_arguments
 from edgefl.cli.energy_messages import told_meter
 from edgefl.cli.log_writer import say
 from edgefl.deployment.device.base_store import FOLDER, BaseStore
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile, SecureProfile
 from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
 from edgefl.deployment.device.participation import take_part
 from edgefl.deployment.device.reconnection import delay_s
@@ -149,7 +150,28 @@ def _profile(options: argparse.Namespace) -> DeviceProfile:
     key = None if options.key is None else read_key(options.key)
     limits = options.max_model, options.max_memory, options.max_seconds
     told = not options.no_throughput, options.accept_data
-    return DeviceProfile(options.id, key, options.capacity, *limits, _allowed(options.allow_method), *told)
+    secure = _secure(options)
+    return DeviceProfile(options.id, key, options.capacity, *limits, _allowed(options.allow_method), *told, secure)
+
+
+def _secure(options: argparse.Namespace) -> SecureProfile | None:
+    """Return what the device asks of secure aggregation, or None for runs without it."""
+    if options.identity is None and options.operator is None:
+        return None
+    if options.identity is None or options.operator is None:
+        raise RequestError(f"--identity {options.identity} with --operator {options.operator}; expected both options")
+    if options.flower is not None:
+        raise RequestError("--identity with --flower; expected --server, as envelopes carry no secure aggregation")
+    if options.secure_least < SECURE_LEAST or options.secure_colluders < 0:
+        raise RequestError(
+            f"--secure-least {options.secure_least} and --secure-colluders {options.secure_colluders}; expected at "
+            f"least {SECURE_LEAST}, and at least 0"
+        )
+    from edgefl.protocol.trust.identity_files import read_identity, read_public
+
+    operator = read_public(options.operator)
+    asked = options.federation, options.secure_least, options.secure_colluders
+    return SecureProfile(read_identity(options.identity), operator, *asked)
 
 
 def _allowed(names: list[str]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from edgefl.cli.size_arguments import size
 MAX_MODEL_BYTES = 256 << 20
 GIVE_UP_S = 3600.0
 LEARNERS = ("native", "torch")
+SECURE_LEAST = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_limits(parser.add_argument_group("limits of the device"))
     _add_training(parser.add_argument_group("training"))
     _add_durations(parser.add_argument_group("durations"))
+    _add_secure(parser.add_argument_group("secure aggregation", "The server sees sums of groups of clients alone."))
     _add_trust(parser.add_argument_group("trust", "A server on another machine needs TLS and a key, or --insecure."))
 
 
@@ -155,6 +157,42 @@ def _add_durations(parser: argparse._ArgumentGroup) -> None:
         type=int,
         metavar="N",
         help="number of the latest finished runs whose files stay in --state (default: all)",
+    )
+
+
+def _add_secure(parser: argparse._ArgumentGroup) -> None:
+    """Add what the device asks of secure aggregation."""
+    parser.add_argument(
+        "--identity",
+        type=Path,
+        metavar="FILE",
+        help="file of the device's identity, which `edgefl keys --join` makes. With the option the device takes part "
+        "in runs with secure aggregation alone. The option needs --operator.",
+    )
+    parser.add_argument(
+        "--operator",
+        metavar="FILE.pub",
+        help="public half of the operator's key, by which the roster is signed, as a file or as its line of text",
+    )
+    parser.add_argument(
+        "--federation",
+        default="",
+        metavar="NAME",
+        help="name of the federation (default: the name in the first roster that the device accepts)",
+    )
+    parser.add_argument(
+        "--secure-least",
+        type=int,
+        default=SECURE_LEAST,
+        metavar="N",
+        help=f"least number of clients in a sum that the device helps to open (default: {SECURE_LEAST})",
+    )
+    parser.add_argument(
+        "--secure-colluders",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of clients of a group who may tell the server all that they know (default: 0)",
     )
 
 

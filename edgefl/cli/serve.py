@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgefl.cli import log_writer
+from edgefl.cli import log_writer, secure_serving
 from edgefl.cli.access_error import sentence
 from edgefl.cli.experiment_options import requested, say_who_made
 from edgefl.cli.log_writer import say
@@ -86,6 +86,8 @@ def _serve(request: _ServeRequest, is_insecure: bool, page: PageRequest | None, 
     with closing(Store(request.path, request.keep_rounds)) as store:
         experiment = request.assembled.experiment
         open_run(request.path, experiment.to_json())
+        if request.rules.secure is not None:
+            request.rules.secure.write(request.path)
         if words := check_data(request.path, request.trains_on, request.accept_data):
             say(words)
         most = request.rules.aggregation_settings.most_examples
@@ -129,8 +131,9 @@ class _ServeRequest:
 def _request(options: dict[str, Any]) -> _ServeRequest:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
     extra = ("select", "keep_rounds", "accept_data", "accept_loss", "max_empty_rounds", "linger", *LOOKS)
-    how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST)})
+    how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST, *secure_serving.NAMES)})
     _check_asked(how)
+    secure = secure_serving.prepare(how, options)
     experiment, model = _experiment(options, how.resume, how.data_dir)
     for client in how.accept_loss:
         if not 0 <= client < experiment.clients:
@@ -148,10 +151,13 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
         max_empty_rounds=how.max_empty_rounds,
         among_enrolled=how.select == ENROLLED,
         evaluate_first=experiment.evaluates_first,
+        secure=secure,
     )
     _check_select(experiment, rules)
     assembled = assemble_experiment(experiment, how.data_dir, model, served=True)
     rules = replace(rules, aggregation_settings=assembled.aggregation_settings)
+    if secure is not None:
+        secure_serving.check(assembled, secure)
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment, unlist
 from edgefl.cli.page_options import ANYWHERE, add_token
+from edgefl.cli.secure_serving import add_secure
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
 from edgefl.server import log_pruning
 from edgefl.server.admission import Caps
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_address(parser.add_argument_group("address and page"))
     _add_participation(parser.add_argument_group("clients that take part"))
     _add_round_closing(parser.add_argument_group("end of a round"))
+    add_secure(parser.add_argument_group("secure aggregation", "The server sees sums of groups of clients alone."))
     _add_trust(
         parser.add_argument_group(
             "trust", "Devices on other machines need TLS and keys (see `edgefl keys`), or --insecure."

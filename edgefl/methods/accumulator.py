@@ -52,9 +52,12 @@ class Accumulator:
         self.metrics: dict[int, Mapping[str, float]] = {}
         self.reported: list[int] = []
         self.stopped: list[int] = []
+        self._clipped_before = 0
 
     def of(self, payload: str) -> Mean:
-        """Return the sums of a payload other than the model."""
+        """Return the sums of a payload."""
+        if payload == MODEL:
+            return self.mean
         if payload not in self._others:
             self._others[payload] = self._new(payload)
         return self._others[payload]
@@ -63,7 +66,11 @@ class Accumulator:
     def clipped(self) -> int | None:
         """The number of values that the means clipped, or None if no mean clips."""
         found = [mean.clipped for mean in (self.mean, *self._others.values()) if mean.clipped is not None]
-        return sum(found) if found else None
+        return sum(found) + self._clipped_before if found else None
+
+    def count_clipped(self, values: int) -> None:
+        """Note that values were clipped before they came into the sums."""
+        self._clipped_before += values
 
     def settle(self) -> None:
         """Close the sums: every reply has been added, and the means may be read."""

@@ -45,6 +45,8 @@ class Algorithm(ABC):
     asks_all       whether every client has a part in every round, so that no client can be left out of a round
     former         former names of hyper-parameters, which older runs and devices use, mapped to the present names
     trains_parts   whether the clients of a round train parts of the model: neurons, or coordinates at a mask
+    sums_only      whether the server needs sums of replies over clients of one draw alone. A subclass does not inherit
+                   it (rounds/sums_only.py)
     changes        names of payloads that carry changes or gradients in a reply, and not new values of the server's
                    state
     """
@@ -57,6 +59,7 @@ class Algorithm(ABC):
     takes_slices: ClassVar[bool] = False
     asks_all: ClassVar[bool] = False
     trains_parts: ClassVar[bool] = False
+    sums_only: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, str]] = {}
 

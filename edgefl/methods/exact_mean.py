@@ -15,6 +15,7 @@ from edgefl.methods.weighted_mean import Mean, add_at
 
 if TYPE_CHECKING:
     from edgefl.models.graph import Params
+    from edgefl.models.neurons.block_index import Axes, Flat
     from edgefl.models.neurons.model_spec import ModelSpec
     from edgefl.models.neurons.update import Update
 
@@ -51,8 +52,19 @@ class ExactMean(Mean):
         found = rounded_changes(update, self._old, self._kinds, self._name, client)
         self.clipped += found.clipped
         for name, block in update.blocks.items():
-            add_at(self.sums[name], block, found.values[name] * whole)
-            add_at(self.counts[name], block, whole)
+            add_at(self.sums[name], block.index, found.values[name] * whole)
+            add_at(self.counts[name], block.index, whole)
+
+    def declared(self, client: int) -> int:
+        """Return the weight with which a client was added."""
+        return self._declared[client]
+
+    def add_sum(self, parameter: str, index: Axes | Flat | None, sums: Whole) -> None:
+        """Add the sum of weight x whole change over clients of which each was added without a change.
+
+        sums  int64, in the shape of the values at the index
+        """
+        add_at(self.sums[parameter], index, sums)
 
     def merge(self, other: ExactMean) -> None:
         """Add the sums of other replies to the same round. Raises ValueError for a client that both have."""

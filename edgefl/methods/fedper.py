@@ -28,6 +28,7 @@ class FedPer(SharedBody):
     """
 
     name: ClassVar[str] = "fedper"
+    sums_only: ClassVar[bool] = True
     takes_slices: ClassVar[bool] = True
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:

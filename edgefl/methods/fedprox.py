@@ -24,6 +24,7 @@ class FedProx(FedAvg):
     """
 
     name: ClassVar[str] = "fedprox"
+    sums_only: ClassVar[bool] = True
 
     mu: float = 0.01
 

@@ -54,6 +54,7 @@ class FedSPU(NeuronDraws, EarlyStopping, LocalSteps):
     """
 
     name: ClassVar[str] = "fedspu"
+    sums_only: ClassVar[bool] = True
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
     trains_parts: ClassVar[bool] = True

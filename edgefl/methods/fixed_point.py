@@ -62,7 +62,12 @@ class FixedPoint:
 
         It depends on declared numbers alone, never on data, so that honest clients cannot wrap a sum.
         """
-        return (2 * self.most * weights).bit_length() + 1
+        return bits_of(self.most, weights)
+
+
+def bits_of(most: int, weights: int) -> int:
+    """Return the bits in two's complement of every sum of whole numbers up to `most`, times weights of this sum."""
+    return (2 * most * weights).bit_length()
 
 
 class RoundedChanges(NamedTuple):

@@ -45,6 +45,7 @@ class PFLEGO(HeadTraining):
     """
 
     name: ClassVar[str] = "pflego"
+    sums_only: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = (BODY,)
     former: ClassVar[Mapping[str, str]] = {"weight": "shares"}
 

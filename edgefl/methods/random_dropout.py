@@ -47,6 +47,7 @@ class RandomDropout(NeuronDraws, SubModels):
     """
 
     name: ClassVar[str] = "random-dropout"
+    sums_only: ClassVar[bool] = True
 
     scale: bool = False
 

@@ -44,8 +44,8 @@ class Mean:
         self._count(client, weight)
         for name, block in update.blocks.items():
             values = block.values.astype(np.float64) * weight
-            add_at(self.total[name], block, values)
-            add_at(self.weight[name], block, weight)
+            add_at(self.total[name], block.index, values)
+            add_at(self.weight[name], block.index, weight)
 
     def settle(self) -> None:
         """Do nothing, because sums are complete when the last update has been added."""
@@ -93,9 +93,10 @@ def put_at(array: Array, block: Block) -> None:
         array[_axes(index)] = block.values
 
 
-def add_at(array: Array, block: Block, amount: Array | float) -> None:
-    """Add an amount to the array at the block's coordinates. Ids are unique, so a plain indexed addition is enough."""
-    index = block.index
+def add_at(array: Array, index: Axes | Flat | None, amount: Array | float) -> None:
+    """Add an amount to the array at the coordinates of an index. Ids are unique, so a plain indexed addition is
+    enough.
+    """
     if index is None:
         array += amount
     elif isinstance(index, Flat):

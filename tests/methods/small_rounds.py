@@ -32,7 +32,7 @@ class Rounds:
 
     def __init__(self, method: Algorithm, graph: Graph | None = None, counts: Sequence[int] = (20, 20, 20)) -> None:
         self.method, self.graph, self.counts = method, graph or plain(), counts
-        self.task = Task(ModelSpec.of(self.graph), len(counts), seed=1)
+        self.task = Task(ModelSpec.of(self.graph), len(counts), seed=1, examples=sum(counts))
         self.spec = self.task.spec
         self.state: State = method.start(self.task, self.graph.init(rng.stream(1, rng.INIT)))
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from edgefl import methods
-from edgefl.deployment.device.device_state import DeviceState
+from edgefl.deployment.device.device_state import DeviceState, StoredSummand
 from edgefl.deployment.device.request_limits import Bounds
 from edgefl.deployment.device.throughput_meter import ClockPair, measure
 from edgefl.errors import CodecError, DataError, EdgeflError, PlanError, RunError
@@ -32,9 +32,11 @@ from edgefl.learning.targets import with_loss
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState, evaluate
 from edgefl.methods.method_registry import OWN
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds import client_round, exchange
 from edgefl.methods.rounds.adaptation import ADAPTATION, AdaptedScores, own_scores
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.rounds.summed_reply import summand
 from edgefl.methods.task import BODY, MODEL, State
 from edgefl.methods.throughput import Throughput
 from edgefl.methods.weighted_mean import put_at
@@ -56,6 +58,7 @@ from edgefl.protocol.wire.messages import (
 )
 from edgefl.protocol.wire.model_message import unpack
 
+MakeMeter = Callable[[], EnergyMeter]
 PASSES = 3  # passes of a step: forward, and backward to the parameters and to the activations
 REFUSED = (LookupError, TypeError, ValueError, ArithmeticError, AssertionError, MemoryError, RecursionError)
 
@@ -102,10 +105,11 @@ class Data(NamedTuple):
 
 
 class TrainingResult(NamedTuple):
-    """A trained round: the reply, and what the device keeps after it."""
+    """A trained round: the reply, what the device keeps after it, and with secure aggregation its part of the sum."""
 
     reply: Trained
     kept: StoredClientState
+    summand: StoredSummand | None = None
 
 
 class DeviceModel:
@@ -134,10 +138,11 @@ class DeviceModel:
         self._is_own = False  # whether learner and private values are in the state after the last round, pending or not
 
     def train(
-        self, message: Train, clock: Callable[[], float], meter: Callable[[], EnergyMeter] = unmeasured
+        self, message: Train, clock: Callable[[], float], meter: MakeMeter = unmeasured, is_summed: bool = False
     ) -> TrainingResult:
         """Take part in a round. The result must be on the disk before the next call.
 
+        is_summed  whether the reply goes into a sum. It has no values and no figures of this client then
         Raises  PlanError, CodecError, DataError, TrainingError or MemoryLimitError if the round cannot be trained. The
                 device is then in the state after its last round.
         """
@@ -149,10 +154,20 @@ class DeviceModel:
             reply, seconds = client_round.trained(
                 self._algorithm, self._initial_graph, client_state, plan, clock, meter
             )
+            part = self._summand(plan, reply) if is_summed else None
         self._is_own = self._algorithm.keeps_model
-        answer = exchange.trained_message(reply, plan, client_state.spec, self._welcome.values, seconds)
+        sent = replace(reply, payload={}, masks={}, metrics={}) if is_summed else reply
+        answer = exchange.trained_message(sent, plan, client_state.spec, self._welcome.values, seconds)
         own = client_state.learner.read(client_state.spec.exchanged) if self._is_own else {}
-        return TrainingResult(answer, StoredClientState(own, client_state.private, client_state.arrays))
+        return TrainingResult(answer, StoredClientState(own, client_state.private, client_state.arrays), part)
+
+    def _summand(self, plan: Plan, reply: Reply) -> StoredSummand:
+        """Return the device's part of the sum, with the accuracy of the model that it has just trained."""
+        client_state = self._client_state
+        found = evaluate(client_state) if len(client_state.test) else None
+        accuracy = found.correct / (found.examples * found.decisions) if found and found.decisions else None
+        part = summand(plan, reply, client_state.spec, client_state.seed, self._algorithm.changes, accuracy)
+        return StoredSummand(part.layout.draw, part.numbers)
 
     def throughput(self, clocks: ClockPair) -> Throughput | None:
         """Measure the throughput by training the method's trials for a moment. The trained values are not kept.

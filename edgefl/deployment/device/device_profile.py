@@ -4,9 +4,29 @@ willing to do.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from edgefl.deployment.device.request_limits import Bounds
+
+if TYPE_CHECKING:
+    from edgefl.protocol.secure.identity import SigningIdentity
+
+
+class SecureProfile(NamedTuple):
+    """The conditions of a device that takes part in runs with secure aggregation alone.
+
+    identity    private half of the device's identity
+    operator    32 bytes, public half of the operator's identity, by whose key the roster is signed
+    federation  name of the federation. Empty: the name in the first roster that the device accepts
+    least       least number of clients whose sum may be opened
+    colluders   number of clients of a group who may tell the server all that they know
+    """
+
+    identity: SigningIdentity
+    operator: bytes
+    federation: str = ""
+    least: int = 3
+    colluders: int = 0
 
 
 class DeviceProfile(NamedTuple):
@@ -21,6 +41,8 @@ class DeviceProfile(NamedTuple):
     methods             names of the methods that the device takes part in. Empty: every method
     reports_throughput  whether the device measures how fast it trains and reports the speed to runs that plan by speed
     accepts_data        whether the device goes on in a run with other samples than it has trained on there
+    secure              what the device asks of secure aggregation. None: it takes part in runs without secure
+                        aggregation alone
     """
 
     client: int | None
@@ -32,6 +54,7 @@ class DeviceProfile(NamedTuple):
     methods: tuple[str, ...] = ()
     reports_throughput: bool = True
     accepts_data: bool = False
+    secure: SecureProfile | None = None
 
     @property
     def bounds(self) -> Bounds:

@@ -11,43 +11,56 @@ Other requests wait while a reply waits for its verdict. A round is applied once
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
+from msgspec import structs
+
+from edgefl.deployment.device.deferred_requests import DeferredRequests
 from edgefl.deployment.device.device_environment import DeviceEnvironment, Written, durably
 from edgefl.deployment.device.device_model import Data, DeviceModel, followed, method_of, same_run
-from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile, SecureProfile
 from edgefl.deployment.device.device_state import DeviceState, Membership
+from edgefl.deployment.device.enrol_request import enrol_request
 from edgefl.deployment.device.model_download import SPOILT_TRIES as SPOILT_TRIES
 from edgefl.deployment.device.model_download import ModelDownload
 from edgefl.deployment.device.model_download import SpoiltError as SpoiltError
 from edgefl.deployment.device.model_download import WrongModelError as WrongModelError
+from edgefl.deployment.device.sample_record import checked_record
 from edgefl.deployment.device.throughput_meter import ClockPair
 from edgefl.deployment.device.throughput_report import ThroughputReporter
-from edgefl.errors import EdgeflError, RequestError, RunError
+from edgefl.errors import EdgeflError, PlanError, RequestError, RunError
 from edgefl.learning.learner import MakeLearner
 from edgefl.methods.rounds.provenance import provenance
-from edgefl.protocol.wire import handshake
-from edgefl.protocol.wire.connection import payload_bytes
 from edgefl.protocol.wire.messages import (
-    PARTS,
     PROTOCOL,
     Challenge,
     Enrol,
     Evaluate,
     Finished,
+    GroupRequest,
     Hello,
     Message,
     ModelChunk,
     ModelParts,
     Refused,
+    SecureOffer,
     Train,
+    Trained,
     Verdict,
     Welcome,
 )
 from edgefl.protocol.wire.model_message import frame_cap
 from edgefl.system.log_lines import Alert
 
+if TYPE_CHECKING:
+    from edgefl.deployment.device.secure_participant import SecureParticipant
+
 FIELDS = Welcome.__struct_fields__
-DEFERRED = 16  # messages that wait for a verdict
+UNWANTED = {  # outcomes about which the device says something, and what the server did
+    "late": "got the reply too late",
+    "refused": "refused the reply",
+    "not-opened": "has not opened the sum of this device's group with this device in it",
+}
 
 
 class Device:
@@ -74,13 +87,14 @@ class Device:
         self._make, self._is_vouched, self._takes_parts = make, is_vouched, takes_parts
         self._state, self._profile, self._data, self._world = state, profile, data, world
         self._model: DeviceModel | None = None
-        self._deferred: list[Train | Evaluate] = []
+        self._deferred = DeferredRequests()
         self._log = world.limited_log()
         self._nonce = b""
         self._declaring = ThroughputReporter(profile.reports_throughput, world.say, world.within)
         self._has_begun = False  # whether this process has drawn its life in the directory
         self._download = ModelDownload(state, world, profile.bounds.seconds)
         self._run = state.run
+        self._secure = None if profile.secure is None else participant(profile.secure, state, world)
         self.finished: str | None = None
         if state.enrolment is not None:
             found = state.enrolment.welcome.client
@@ -92,29 +106,9 @@ class Device:
             if not state.has_model() and state.received() == length:
                 self._durably(lambda: state.complete(digest))  # a process was killed after the last byte
             self.renew(data)
-            self._check_data(state.enrolment)
-
-    def _check_data(self, enrolment: Membership) -> None:
-        """Raise RequestError for other samples than the device has trained on in this run, unless these are
-        accepted.
-        """
-        found = self._data.record
-        change = "" if enrolment.trains_on is None else enrolment.trains_on.change_to(found)
-        if change is None:
-            return
-        who = f"client {enrolment.welcome.client} in run {enrolment.run}"
-        if not change:
-            self._world.say(
-                f"{self._state.path} keeps no SHA-256 of the samples of {who}: only later changes will be noticed"
-            )
-        elif self._profile.accepts_data:
-            self._world.say(f"{who} continues with samples other than those that it has trained on: {change}")
-        else:
-            raise RequestError(
-                f"{who} has trained on other samples than --data has now: {change}; restore the earlier samples, or"
-                " accept the new samples with --accept-data"
-            )
-        self._durably(lambda: self._state.enrol(enrolment._replace(trains_on=found)))
+            trains_on = checked_record(state.enrolment, self._data.record, profile.accepts_data, state.path, world.say)
+            if trains_on is not None:
+                self._durably(lambda: state.enrol(trains_on))
 
     def renew(self, data: Data) -> None:
         """Use other samples from the next round on: the newest ones, as many as the server was told of.
@@ -137,7 +131,9 @@ class Device:
 
     def hello(self, nonce: bytes) -> Hello:
         """Return the first message of a connection. `nonce` is 32 random bytes, new for each connection."""
-        self._nonce, self._deferred = nonce, []
+        self._nonce, self._deferred = nonce, DeferredRequests()
+        if self._secure is not None:
+            self._secure.is_offered = False
         self._download.begin()
         if not self._has_begun:
             self._durably(lambda: self._state.begin(self._world.random_bytes))
@@ -156,6 +152,8 @@ class Device:
                 yield self._enrol(message)
             case ModelParts():
                 self._download.offer(message.parts)
+            case SecureOffer():
+                self._offered(message)
             case Welcome():
                 yield from self._begin(message)
             case ModelChunk():
@@ -164,6 +162,12 @@ class Device:
                 self._defer(message)
             case Train():
                 yield from self._train(message)
+            case GroupRequest():
+                yield from self._step(message)
+            case Evaluate() if self._secure is not None:
+                raise PlanError(
+                    f"evaluation after round {message.round} asks for the scores of this client alone; expected sums"
+                )
             case Evaluate():
                 with self._world.within(f"the evaluation after round {message.round}"):
                     evaluated = self._ready().evaluate(message, self._world.clock)
@@ -179,32 +183,10 @@ class Device:
 
     def _enrol(self, challenge: Challenge) -> Enrol:
         """Prove who this device is, to a server that has proven that it knows the device's key."""
-        enrolment, identity = self._state.enrolment, self._state.identity
-        assert identity is not None  # hello has begun
-        secret, is_new = bytes.fromhex(identity.secret), enrolment is None and self._profile.key is None
-        key = None if is_new else self._profile.key or secret
-        client = -1 if self.client is None else self.client
-        expected = self._state.run if enrolment is None else enrolment.run
-        if expected and challenge.run != expected:
-            raise RunError(f"the server serves run {challenge.run} now; expected run {expected}")
-        meeting = challenge.run, client, self._nonce, challenge.nonce
-        if not self._is_vouched:
-            handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
+        request = enrol_request(challenge, self._state, self._profile, self._data.counts, self._nonce, self._is_vouched)
         self._run = challenge.run
-        model = PARTS if self._takes_parts else b""
-        if enrolment is not None and self._state.has_model():
-            model = enrolment.welcome.model_digest
-        return Enrol(
-            proof=handshake.proof(key, "device", *meeting),
-            capacity=self._profile.capacity,
-            model=model,
-            pending=self._state.pending,
-            secret=secret if is_new else b"",
-            round=self._state.round,
-            life=bytes.fromhex(identity.life),
-            before=bytes.fromhex(identity.before),
-            examples=self._data.counts,
-        )
+        has_model = self._state.enrolment is not None and self._state.has_model()
+        return request if has_model or self._takes_parts else structs.replace(request, model=b"")
 
     def _begin(self, welcome: Welcome) -> Iterator[Message]:
         """Enrol, or check that the run has not changed. Then yield what is due: the last reply, or a ModelRequest."""
@@ -213,6 +195,8 @@ class Device:
             raise RunError(
                 f"method {welcome.method} of run {self._run}; this device takes part in {', '.join(methods)}"
             )
+        if self._secure is not None and not self._secure.is_offered:
+            raise RunError(f"run {self._run} has no secure aggregation; expected it, as this device has --identity")
         if enrolment is None:
             self._check(welcome)
             self._enrolled(welcome)
@@ -237,8 +221,28 @@ class Device:
     def _after_model(self) -> Iterator[Message]:
         """Yield what is due once the model is there."""
         if self.is_waiting:
-            yield self._state.reply()
+            yield self._reply(self._state.reply())
         yield from self._declare()
+
+    def _reply(self, kept: Trained) -> Message:
+        """Return what the server is sent of a reply that the device keeps."""
+        return kept if self._secure is None else self._secure.ready(kept)
+
+    def _offered(self, message: SecureOffer) -> None:
+        if self._secure is None:
+            raise RunError(
+                "the run has secure aggregation; start the device with --identity and --operator, or use another server"
+            )
+        self._secure.offer(message)
+
+    def _step(self, message: GroupRequest) -> Iterator[Message]:
+        """Take a step in the group of the round whose reply waits. A step of another round is passed over."""
+        if self._secure is None or not self._secure.is_offered:
+            raise RunError(f"a step of secure aggregation in round {message.round}; expected an offer before Welcome")
+        if message.round != self._state.pending:
+            self._note(f"a step in round {message.round}, for which no reply waits: ignored", "ignored steps")
+            return
+        yield self._secure.step(message)
 
     def _declare(self) -> Iterator[Message]:
         """Yield the speed of the device, if the run plans by speed. Envelopes have no message for the speed."""
@@ -283,23 +287,21 @@ class Device:
             return
         try:
             with self._world.within(f"round {message.round}"):
-                result = self._ready().train(message, self._world.clock, self._world.meter)
+                is_summed = self._secure is not None
+                result = self._ready().train(message, self._world.clock, self._world.meter, is_summed)
         except EdgeflError:
             self._forget()  # the time limit may come after the training, before its result is kept
             raise
         self._declaring.trained(result.reply, message.settings)
         self._durably(lambda: self._state.keep(*result))
-        yield result.reply
+        yield self._reply(result.reply)
 
     def _defer(self, message: Train | Evaluate) -> None:
-        """Let a message wait for the verdict. If too many wait, drop the oldest, because the server has moved on."""
+        """Let a message wait for the verdict."""
         assert self._state.enrolment is not None
-        most = frame_cap(self._state.enrolment.welcome.model_bytes) - payload_bytes(message)
-        while self._deferred and (len(self._deferred) >= DEFERRED or _size(self._deferred) > most):
-            dropped = self._deferred.pop(0)
-            line = f"round {dropped.round}: request dropped, as newer ones came before the verdict on the last reply"
+        for round in self._deferred.add(message, frame_cap(self._state.enrolment.welcome.model_bytes)):
+            line = f"round {round}: request dropped, as newer ones came before the verdict on the last reply"
             self._note(line, "dropped rounds")
-        self._deferred.append(message)
 
     def _note(self, line: str, kind: str, event: str = "ignored") -> None:
         """Show a line about the server, but not a line for each of many messages."""
@@ -309,9 +311,8 @@ class Device:
         if verdict.round != self._state.pending:
             self._note(f"verdict on round {verdict.round}, for which no reply waits: ignored", "ignored verdicts")
             return
-        if verdict.outcome != "accepted":
-            what = "refused the reply" if verdict.outcome == "refused" else "got the reply too late"
-            line = f"round {verdict.round}: the server {what} ({verdict.reason})"
+        if verdict.outcome in UNWANTED:
+            line = f"round {verdict.round}: the server {UNWANTED[verdict.outcome]} ({verdict.reason})"
             self._note(line, f"{verdict.outcome} replies", verdict.outcome)
         if verdict.outcome == "refused":
             self._durably(self._state.reject)
@@ -320,8 +321,7 @@ class Device:
             self._durably(self._state.accept)
         if self._declaring.is_outdated():
             yield from self._declare()
-        deferred, self._deferred = self._deferred, []
-        for message in deferred:
+        for message in self._deferred.taken():
             yield from self.handle(message)
 
     def _forget(self) -> None:
@@ -342,6 +342,8 @@ class Device:
         return durably(write, self._state.path, self._world)
 
 
-def _size(waiting: list[Train | Evaluate]) -> int:
-    """Return the number of bytes of the payloads of messages."""
-    return sum(payload_bytes(message) for message in waiting)
+def participant(profile: SecureProfile, state: DeviceState, world: DeviceEnvironment) -> SecureParticipant:
+    """Return the device's part in secure aggregation, which needs the package cryptography."""
+    from edgefl.deployment.device.secure_participant import SecureParticipant
+
+    return SecureParticipant(profile, state, world)

@@ -8,6 +8,7 @@ written, and run_folders.py which folders a device has.
     model.bin            the whole initial model
     pending.safetensors  a round whose reply was not acknowledged: the reply, and what the device keeps after it
     local.safetensors    the last acknowledged round: what the device keeps
+    group.bin            with secure aggregation, the state of the device in the group of its last round, with secrets
     lock                 held by the process that uses it, unless that process locks the directory (run_folders.py)
 
 Every file but model.part is written under another name, synced and renamed. A verdict renames or removes pending. So
@@ -26,25 +27,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import numpy as np
-import safetensors.numpy
-
 from edgefl.deployment.device.base_store import FOLDER, BaseStore
-from edgefl.deployment.device.digest_record import SEAL, digest_of, read_sealed, seal
+from edgefl.deployment.device.digest_record import digested, read_digested, read_sealed, seal
 from edgefl.deployment.device.identity import Identity, read_identity, write_identity
+from edgefl.deployment.device.round_file import Round, StoredSummand, read_round, round_content
 from edgefl.errors import RunError
 from edgefl.experiment.data_record import DataRecord
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.protocol.wire import messages
 from edgefl.protocol.wire.messages import Trained, Welcome
 from edgefl.protocol.wire.model_message import digest
-from edgefl.system.durable_files import load_arrays, lock, private_directory, sync, write_atomically
+from edgefl.system.durable_files import lock, private_directory, sync, write_atomically
 
 IDENTITY, ENROLMENT, MODEL, CLIENT_STATE = "identity.json", "device.json", "model.bin", "local.safetensors"
-PART, PENDING = "model.part", "pending.safetensors"
-FILES = (CLIENT_STATE, PENDING, MODEL, PART, ENROLMENT, IDENTITY)  # each file needs the files after it in this list
-REPLY = "reply"
-AFTER = "after"
+PART, PENDING, GROUP = "model.part", "pending.safetensors", "group.bin"
+ROSTER = "roster.bin"  # newest roster of the federation that the device has accepted, in the device's directory
+FILES = (
+    GROUP,
+    CLIENT_STATE,
+    PENDING,
+    MODEL,
+    PART,
+    ENROLMENT,
+    IDENTITY,
+)  # each file needs the files after it in this list
 CURE = "restore the whole directory, or begin with an empty one, which the server has to accept (serve --accept-loss)"
 
 
@@ -87,6 +93,7 @@ class DeviceState:
         self._identity, self._enrolment = path / IDENTITY, path / ENROLMENT
         self._model, self._part = path / MODEL, path / PART
         self._client_state, self._pending = path / CLIENT_STATE, path / PENDING
+        self._group, self._roster = path / GROUP, (shared or path) / ROSTER
         self.path, self.run, self._of = path, run, of
         try:
             self._check_presence()
@@ -218,18 +225,24 @@ class DeviceState:
             )
         return found.kept
 
+    def summand(self) -> StoredSummand:
+        """Return the part of the group's sum of the round that was not acknowledged. Raises RunError if there is
+        none.
+        """
+        found = read_round(self._pending).summand
+        if found is None:
+            raise RunError(f"{self._pending} was trained without secure aggregation; expected a round with it")
+        return found
+
     def reply(self) -> Trained:
         """Return the reply that was not acknowledged. There must be such a reply."""
         return read_round(self._pending).reply
 
-    def keep(self, reply: Trained, kept: StoredClientState) -> None:
-        """Make a trained round durable, before its reply may be sent."""
-        arrays = {**kept.flat(), REPLY: np.frombuffer(messages.encode(reply), np.uint8)}
-        text = json.dumps({"round": reply.round, "private": kept.private})
-        after = json.dumps({AFTER: text, SEAL: digest_of(arrays, text)})
-        write_atomically(
-            self._pending, safetensors.numpy.save(arrays, {AFTER: after})
-        )  # one key, because the order of keys is not kept
+    def keep(self, reply: Trained, kept: StoredClientState, summand: StoredSummand | None = None) -> None:
+        """Make a trained round durable, before its reply may be sent. With secure aggregation `summand` is its part of
+        the group's sum.
+        """
+        write_atomically(self._pending, round_content(Round(reply.round, kept, reply, summand)))
         self.pending = reply.round
 
     def accept(self) -> None:
@@ -245,6 +258,24 @@ class DeviceState:
         sync(self.path)
         self.pending = 0
 
+    # Secure aggregation.
+
+    def group(self) -> bytes | None:
+        """Return the device's state in the group of its last round, or None. Raises RunError if the file is damaged."""
+        return read_digested(self._group)
+
+    def keep_group(self, data: bytes) -> None:
+        """Make the device's state in a group durable, before the result of its step is sent."""
+        write_atomically(self._group, digested(data))
+
+    def roster(self) -> bytes | None:
+        """Return the newest roster that the device has accepted, or None. Raises RunError if the file is damaged."""
+        return read_digested(self._roster)
+
+    def keep_roster(self, data: bytes) -> None:
+        """Make the newest roster durable."""
+        write_atomically(self._roster, digested(data))
+
 
 def read_model(file: Path, welcome: Welcome) -> bytes:
     """Read the model that a run began with. Raises RunError if it cannot be read, or is damaged."""
@@ -255,30 +286,6 @@ def read_model(file: Path, welcome: Welcome) -> bytes:
     if digest(data) != welcome.model_digest:
         raise RunError(f"{file} is damaged; expected the model of Welcome; start the device again")
     return data
-
-
-class Round(NamedTuple):
-    """The content of a round's file."""
-
-    round: int
-    kept: StoredClientState
-    reply: Trained
-
-
-def read_round(file: Path) -> Round:
-    """Read a round as `keep` wrote it. Raises RunError if it is missing or damaged."""
-    arrays, metadata = load_arrays(file)
-    try:
-        sealed = json.loads(metadata[AFTER])
-        if sealed[SEAL] != digest_of(arrays, sealed[AFTER]):
-            raise ValueError("its SHA-256 is not the stated one")
-        reply = messages.decode(messages.NUMBERS[Trained], arrays.pop(REPLY).tobytes())
-        after = json.loads(sealed[AFTER])
-        round, kept = int(after["round"]), StoredClientState.of(arrays, dict(after["private"]))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:  # errors of msgspec are ValueErrors
-        raise RunError(f"{file} is damaged ({error!r}); expected a round of a device") from None
-    assert isinstance(reply, Trained)
-    return Round(round, kept, reply)
 
 
 def _round_of(file: Path) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from edgefl.errors import RunError
 
 SEAL = "sha256"
+DIGEST_BYTES = 32
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,6 +37,25 @@ def read_sealed(file: Path) -> dict[str, Any] | None:
             f"{file} is damaged (its SHA-256 is not the stated one); expected the record that a device wrote"
         )
     return record
+
+
+def digested(data: bytes) -> bytes:
+    """Return the bytes after their own SHA-256."""
+    return hashlib.sha256(data).digest() + data
+
+
+def read_digested(file: Path) -> bytes | None:
+    """Read the bytes of a file that `digested` made, or None if there is no file. Raises RunError if it is damaged."""
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"{file} cannot be read ({error})") from None
+    data = content[DIGEST_BYTES:]
+    if content != digested(data):
+        raise RunError(f"{file} is damaged (its SHA-256 is not the stated one); expected the bytes that a device wrote")
+    return data
 
 
 def digest_of(arrays: Mapping[str, np.ndarray], *texts: str) -> str:

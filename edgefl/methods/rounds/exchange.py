@@ -21,21 +21,19 @@ from edgefl.methods.plan import Plan, Reply, refuse
 from edgefl.methods.rounds.adaptation import ADAPTATION
 from edgefl.methods.rounds.reply_claim import NOT_DECLARED as NOT_DECLARED
 from edgefl.methods.rounds.reply_claim import ReplyClaim as ReplyClaim
+from edgefl.methods.rounds.reply_coordinates import PLANNED, expected_mask, expected_names, planned_index
 from edgefl.methods.task import BODY, MODEL, State
-from edgefl.models.neurons.block_index import Axes, Flat, active_axes
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
-from edgefl.models.neurons.update import Update, flat_index, mask_of
+from edgefl.models.neurons.update import Update, mask_of
 from edgefl.protocol import codec
 from edgefl.protocol.codec import Sizes
 from edgefl.protocol.codec.masks import decode_mask, encode_mask, is_mask, known_hash
 from edgefl.protocol.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.protocol.wire.messages import Evaluate, PayloadSpec, Plain, Train, Trained
 from edgefl.rng import ROUNDING, stream
-
-PLANNED, NOTHING = ExpectedPayload("planned"), Update({})
 
 
 def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, bytes] | None = None) -> Train:
@@ -182,47 +180,23 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
     """Return a sentence about content of a reply that differs from the expected content, or None if nothing differs."""
     who = f"reply of client {plan.client}"
     for name, update in reply.payload.items():
-        if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
+        if wrong := sorted(update.blocks.keys() ^ set(expected_names(plan, name, spec))):
             return f"{who} has missing or unrequested blocks in {name}: {', '.join(wrong[:3])}"
         if plan.due[name].kind == "chosen":
             if miscounted := plan.due[name].miscounted(mask_of(update), spec):
                 return f"{who} has values in {name} at {miscounted}"
             continue
         for parameter, block in update.blocks.items():
-            if block.index != _planned_index(plan, name, parameter, spec):
+            if block.index != planned_index(plan, name, parameter, spec):
                 return f"{who} has other coordinates in {name}/{parameter} than were planned"
     for name, mask in reply.masks.items():
-        if wrong := sorted(mask.bits.keys() - set(_names(plan, name, spec))):
+        if wrong := sorted(mask.bits.keys() - set(expected_names(plan, name, spec))):
             return (
                 f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected a mask that leaves these parameters whole"
             )
         if miscounted := plan.due[name].miscounted(mask, spec):
             return f"{who} has a mask {name} with {miscounted}"
     return None
-
-
-def _names(plan: Plan, name: str, spec: ModelSpec) -> Collection[str]:
-    """Return the parameters that are expected under a name."""
-    expected = plan.due.get(name, PLANNED)
-    if expected.names is not None:
-        return expected.names
-    return plan.payload[name].blocks.keys() if name in plan.payload else spec.exchanged
-
-
-def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Axes | Flat | None:
-    """Return the coordinates of a parameter that a reply must have.
-
-    They are the mask's coordinates, or the coordinates that the plan sent. If the plan sent the whole parameter and
-    selects neurons, they are the coordinates of these neurons.
-    """
-    expected, sent = plan.due[name], plan.payload.get(name, NOTHING).blocks.get(parameter)
-    if expected.kind == "masked":
-        return flat_index(_mask(plan, name), parameter)
-    if sent is not None and sent.index is not None:
-        return sent.index
-    if plan.selection is None or plan.selection.is_full:
-        return None
-    return active_axes(spec.params[parameter], spec, plan.selection.active, plan.selection.keys)
 
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec, score: str = "") -> Evaluate:
@@ -291,7 +265,7 @@ def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:
     """Return, on the server's side, what the receiver of a reply's payload knows already: its mask or its neurons."""
     kind = plan.due.get(name, PLANNED).kind
     if kind == "masked":
-        return _mask(plan, name).only(_names(plan, name, spec))
+        return expected_mask(plan, name).only(expected_names(plan, name, spec))
     return plan.selection if kind == "planned" else None
 
 
@@ -303,20 +277,13 @@ def _known_to_server(plan: Plan, name: str, update: Update) -> NeuronSet | Mask 
     return plan.selection if kind == "planned" else None
 
 
-def _mask(plan: Plan, name: str) -> Mask:
-    mask = plan.due[name].mask
-    if mask is None:
-        raise ValueError(f"plan of client {plan.client} expects {name} at a mask and has no mask; expected the mask")
-    return mask
-
-
 def _asked(plan: Plan, spec: ModelSpec) -> bool | dict[str, PayloadSpec]:
     """Return the form of `plan.expects` in a message."""
     if plan.expects is None or not plan.authorised:
         return plan.authorised
     for name, expected in plan.expects.items():
         if expected.kind == "masked":
-            _mask(plan, name)
+            expected_mask(plan, name)
     return {name: PayloadSpec(each.kind, _bitmap(each.names, spec)) for name, each in plan.expects.items()}
 
 

@@ -15,7 +15,8 @@ from edgefl.methods.rounds.round_metrics import ClientRound
 from edgefl.methods.rounds.throughput_log import ThroughputHistory
 from edgefl.methods.throughput import Throughput
 
-TRAINED = ("accepted", "late")  # outcomes after which a client keeps its newly trained model
+TRAINED = ("accepted", "late", "masked", "not-opened")  # outcomes after which a client keeps its newly trained model
+AS_PLAYED = {"masked": "accepted", "not-opened": "late"}  # outcome with secure aggregation -> outcome in a replay
 
 
 class ParticipationModel(Protocol):
@@ -147,7 +148,8 @@ class RecordedParticipation:
         yield self.candidates.get(round)
 
     def expected(self, round: int, client: int) -> str | None:
-        return self.outcomes[round, client]
+        outcome = self.outcomes[round, client]
+        return outcome if outcome is None else AS_PLAYED.get(outcome, outcome)
 
     def judged(self, record: ClientRound) -> ClientRound:
         return record

@@ -18,8 +18,9 @@ from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds import change_bound
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.methods.rounds.exchange import ReplyClaim
+from edgefl.methods.rounds.summed_reply import GroupTotal
 from edgefl.methods.task import State, Task
-from edgefl.models.graph import Graph
+from edgefl.models.graph import Graph, Params
 from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.model_spec import ModelSpec
 
@@ -72,12 +73,15 @@ def close(
     accepted: Sequence[tuple[Plan, Reply]],
     round: int,
     aggregation_settings: AggregationSettings,
+    sums: Sequence[GroupTotal] = (),
 ) -> AggregationResult:
     """Aggregate the accepted replies of a round in client order, and return the state after it. `state` is
     not changed.
+
+    sums  opened sums of groups, whose clients have stand-ins among the replies (summed_reply.py)
     """
     accepted = sorted(accepted, key=lambda pair: pair[0].client)
-    old = {name: params for name, params in state.arrays.items() if name not in algorithm.changes}
+    old = values_before(algorithm, state)
     replies = {plan.client: _counted(algorithm, reply, aggregation_settings.most_examples) for plan, reply in accepted}
     counted = {plan.client: replies[plan.client].examples for plan, r in accepted if replies[plan.client] is not r}
     beyond: dict[int, str] = {}
@@ -89,12 +93,19 @@ def close(
     for plan, _ in accepted:
         if plan.client in replies:
             algorithm.aggregate(accumulator, plan, replies[plan.client])
+    for total in sums:
+        total.add_to(accumulator)
     accumulator.settle()
     after = algorithm.finish(task, state, accumulator, round)
     stopped = [client for client, reply in replies.items() if reply.status == "stopped"]
     after = after_round(task, algorithm, state, after, stopped, round)
     is_out = aggregation_settings.bound.kind == "refuse"
     return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, counted, accumulator.clipped)
+
+
+def values_before(algorithm: Algorithm, state: State) -> dict[str, Params]:
+    """Return the values before a round by payload, without the payloads that carry changes."""
+    return {name: params for name, params in state.arrays.items() if name not in algorithm.changes}
 
 
 def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:

@@ -44,7 +44,8 @@ class ClientRound:
     settings  settings that the method sent to the client
     status    "on" or "stopped" as the client said. "refused" for this `reason`. "excluded" for this `reason` when the
               round was closed, though the client keeps what it trained. "absent" if no reply came in time. "late" in a
-              replay, and with modelled devices: the client trained, and its reply came too late
+              replay, and with modelled devices: the client trained, and its reply came too late. With secure
+              aggregation "masked", and "not-opened" for this `reason`
     clipped   reason why the reply was shortened when the round was closed
     scalars   bytes down and up of numbers beside a payload, which `down` and `up` do not have (scalars.py)
     counted   number of samples with which the reply was weighted, where it is smaller than `examples`
@@ -162,7 +163,7 @@ def _flops(clients: Sequence[ClientRound]) -> dict[str, float]:
 
 def accepts_nobody(log_record: Mapping[str, Any]) -> bool:
     """Return whether no reply was aggregated into a round with these metrics."""
-    return not any(each["status"] in ("on", "stopped") for each in log_record["clients"])
+    return not any(each["status"] in ("on", "stopped", "masked") for each in log_record["clients"])
 
 
 def stuck(round: int, empty: int, log_record: Mapping[str, Any]) -> str:

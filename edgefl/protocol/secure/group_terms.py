@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal
@@ -24,6 +25,7 @@ MOST_MEMBERS = 10_000
 LEAST = 3  # members whose sum may be opened, unless a device or a server asks for more
 
 Members = Annotated[tuple[Client, ...], Meta(max_length=MOST_MEMBERS)]
+Weights = Annotated[tuple[Annotated[int, Meta(ge=1, lt=1 << 53)], ...], Meta(max_length=MOST_MEMBERS)]
 
 
 class GroupTerms(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
@@ -34,6 +36,7 @@ class GroupTerms(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     run, round  run, and round of the run
     draw        id of the draw of neurons that the group's clients have in common
     members     ids of the clients, ascending
+    weights     weight of each member's numbers in the sum, by which it multiplies them
     values      number of integers in each vector
     bits        the integers are summed modulo 2^bits
     least       least number of members whose sum may be opened
@@ -49,6 +52,7 @@ class GroupTerms(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     round: Round
     draw: Name
     members: Members
+    weights: Weights
     values: Count
     bits: Literal[32, 64]
     least: Count
@@ -81,6 +85,10 @@ class GroupTerms(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
         """Return the bytes that the server sends to the members."""
         return msgspec.msgpack.encode(self)
 
+    def weight(self, client: int) -> int:
+        """Return the weight of a member."""
+        return self.weights[bisect_left(self.members, client)]
+
     def point(self, client: int) -> int:
         """Return the point at which a member holds its shares."""
         return bisect_left(self.members, client) + 1
@@ -93,6 +101,7 @@ class OwnView:
     draw              id of the draw of neurons with which it was asked to train
     values, bits      number of integers in its vector, and their bits
     last_round        last round of the run in which the device began a group, 0 if there is none
+    heaviest          largest weight with which it may be counted
     least, colluders  numbers below which the device does not take part
     """
 
@@ -103,22 +112,25 @@ class OwnView:
     values: int
     bits: int
     last_round: int
+    heaviest: int = 1 << 53
     least: int = LEAST
     colluders: int = 0
 
 
 def group_terms(
     roster: Roster, run: str, round: int, draw: str, members: list[int], values: int, bits: Literal[32, 64],
-    losses: int, colluders: int = 0, least: int = LEAST,
+    losses: int, colluders: int = 0, least: int = LEAST, weights: Sequence[int] | None = None,
 ) -> GroupTerms:  # fmt: skip
     """Return the terms of a group, with the shape that follows from its numbers.
 
+    members  ids of the clients, ascending
+    weights  weight of each member. None: 1 for each
     Raises  ValueError if the group is too small, or cannot lose as many members as `losses` says.
     """
     shape = shape_for(len(members), colluders, losses, least)
     terms = GroupTerms(
-        roster.federation, roster.version, run, round, draw, tuple(sorted(members)), values, bits, least, colluders,
-        losses, *shape,
+        roster.federation, roster.version, run, round, draw, tuple(members), tuple(weights or [1] * len(members)),
+        values, bits, least, colluders, losses, *shape,
     )  # fmt: skip
     if len(members) - losses < terms.fewest:
         raise ValueError(
@@ -128,12 +140,17 @@ def group_terms(
     return terms
 
 
-def accepted_terms(data: bytes, view: OwnView, roster: Roster) -> GroupTerms:
-    """Return the terms that a server sent, if the device may take part. Raises SecurityError otherwise."""
+def read_terms(data: bytes) -> GroupTerms:
+    """Return the terms that a server sent, unchecked. Raises SecurityError for bytes that are not terms."""
     try:
-        terms = msgspec.msgpack.decode(data, type=GroupTerms)
+        return msgspec.msgpack.decode(data, type=GroupTerms)
     except msgspec.DecodeError as error:
         raise SecurityError(f"terms of a group that cannot be read: {error}") from None
+
+
+def accepted_terms(data: bytes, view: OwnView, roster: Roster) -> GroupTerms:
+    """Return the terms that a server sent, if the device may take part. Raises SecurityError otherwise."""
+    terms = read_terms(data)
     stated = [
         ("federation", terms.federation, roster.federation), ("version of the roster", terms.roster, roster.version),
         ("run", terms.run, view.run), ("round", terms.round, view.round), ("draw", terms.draw, view.draw),
@@ -163,6 +180,11 @@ def _check_numbers(terms: GroupTerms, view: OwnView) -> None:
     ):
         if given < lowest:
             raise SecurityError(f"{terms.name} has {given} {what}; expected at least {lowest}")
+    if len(terms.weights) != len(terms.members) or terms.weight(view.client) > view.heaviest:
+        raise SecurityError(
+            f"{terms.name} has {len(terms.weights)} weights for {len(terms.members)} members; expected a weight each, "
+            f"of at most {view.heaviest} for this device"
+        )
     shape = GroupShape(terms.degree, terms.threshold)
     count = len(terms.members)
     if terms.losses > count or not is_safe(count, terms.colluders, terms.losses, terms.least, shape):

@@ -25,6 +25,9 @@ from edgefl.protocol.wire.messages import (
     Evaluate,
     Evaluated,
     Finished,
+    GroupReady,
+    GroupReply,
+    GroupRequest,
     Hello,
     Message,
     ModelChunk,
@@ -33,6 +36,7 @@ from edgefl.protocol.wire.messages import (
     OverlapReport,
     PartialModelRequest,
     Refused,
+    SecureOffer,
     ThroughputReport,
     Train,
     Trained,
@@ -50,12 +54,14 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("challenging", "server", Challenge): "proving",
     ("proving", "device", Enrol): "deciding",
     ("deciding", "server", ModelParts): "deciding",
+    ("deciding", "server", SecureOffer): "deciding",
     ("deciding", "server", Welcome): "welcomed",  # "ready" if the device holds the model
     ("welcomed", "device", ModelRequest): "loading",
     ("welcomed", "device", PartialModelRequest): "loading",  # "ready" if nothing is left to send
     ("welcomed", "server", Finished): "finished",
     ("loading", "server", ModelChunk): "loading",  # "ready" after the last byte
     ("loading", "server", Finished): "finished",
+    ("ready", "server", GroupRequest): "ready",
     ("ready", "server", Train): "ready",
     ("ready", "server", Verdict): "ready",
     ("ready", "server", Evaluate): "ready",
@@ -65,13 +71,17 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("ready", "device", AdaptationReport): "ready",
     ("ready", "device", OverlapReport): "ready",
     ("ready", "device", ThroughputReport): "ready",
-    ("finished", "device", ModelRequest): "finished",  # these seven were sent before the device knew of the end
+    ("ready", "device", GroupReady): "ready",
+    ("ready", "device", GroupReply): "ready",
+    ("finished", "device", ModelRequest): "finished",  # these nine were sent before the device knew of the end
     ("finished", "device", PartialModelRequest): "finished",
     ("finished", "device", Trained): "finished",
     ("finished", "device", Evaluated): "finished",
     ("finished", "device", AdaptationReport): "finished",
     ("finished", "device", OverlapReport): "finished",
     ("finished", "device", ThroughputReport): "finished",
+    ("finished", "device", GroupReady): "finished",
+    ("finished", "device", GroupReply): "finished",
     ("finished", "server", Verdict): "finished",  # a last reply still gets its verdict
     **{(state, role, Refused): "closed" for state in get_args(Stage) for role in get_args(Role) if state != "closed"},
 }
@@ -177,8 +187,10 @@ class Connection:
 
 
 def payload_bytes(message: Message) -> int:
-    """Return the bytes of a message's payloads and selection, or of its part of the model. Other messages have 0."""
-    if isinstance(message, ModelChunk):
+    """Return the bytes of a message's payloads and selection, of its part of the model, or of a step in a group. Other
+    messages have 0.
+    """
+    if isinstance(message, ModelChunk | GroupReply):
         return len(message.data)
     selection = len(message.selection) if isinstance(message, Train) else 0
     return selection + sum(map(len, message.payload.values())) if isinstance(message, Train | Trained | Evaluate) else 0

@@ -1,4 +1,4 @@
-"""The types of the fields of messages: numbers, bytes and texts with their ranges, and the structs inside messages.
+"""The base of messages, and the types of their fields: numbers, bytes and texts with their ranges, and structs.
 
 messages.py has the messages.
 """
@@ -19,6 +19,12 @@ Secret = Annotated[bytes, Meta(max_length=32)]
 Life = Annotated[bytes, Meta(max_length=16)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Name = Annotated[str, Meta(max_length=64)]
+LONGEST_TEXT = 1000  # characters of a reason
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
+
+
+class Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The base of all messages. Fields travel in the order of their declaration."""
 
 
 class ModelPart(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

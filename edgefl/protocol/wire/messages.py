@@ -12,31 +12,31 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from edgefl.protocol.wire.message_fields import LONGEST_TEXT as LONGEST_TEXT
 from edgefl.protocol.wire.message_fields import AdaptationWork as AdaptationWork
-from edgefl.protocol.wire.message_fields import Client, Count, Digest, Life, Name, Nonce, Proof, Round, Secret
+from edgefl.protocol.wire.message_fields import Client, Count, Digest, Life, Name, Nonce, Proof, Round, Secret, Text
 from edgefl.protocol.wire.message_fields import MeasuredThroughput as MeasuredThroughput
+from edgefl.protocol.wire.message_fields import Message as Message
 from edgefl.protocol.wire.message_fields import ModelPart as ModelPart
 from edgefl.protocol.wire.message_fields import PayloadSpec as PayloadSpec
 from edgefl.protocol.wire.message_fields import Scores as Scores
 from edgefl.protocol.wire.peer_text import PeerText, of_peer, whole
+from edgefl.protocol.wire.secure_messages import GroupReady as GroupReady
+from edgefl.protocol.wire.secure_messages import GroupReply as GroupReply
+from edgefl.protocol.wire.secure_messages import GroupRequest as GroupRequest
+from edgefl.protocol.wire.secure_messages import SecureOffer as SecureOffer
 
 PROTOCOL = 4
 CHUNK_BYTES = 1 << 15  # bytes of the initial model in one message
 MOST_PARTS = 1000  # parts of the initial model in one message, so that it fits into the first frames
 PARTS = b"parts"  # Enrol.model of a device that has no model and can take the model in parts
-LONGEST_TEXT = 1000  # characters of a reason
 LONGEST_LOSS = 1 << 15  # characters of a loss, which may have a weight for each class
 
-Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Plain = bool | int | float | str | None
 Part = Annotated[float, Meta(ge=0, le=1)]
 Payload = Annotated[dict[Name, bytes], Meta(max_length=16)]
-
-
-class Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The base of all messages. Fields travel in the order of their declaration."""
 
 
 class Hello(Message, frozen=True):
@@ -195,10 +195,12 @@ class Verdict(Message, frozen=True):
     accepted  the reply is aggregated when the round closes. The device keeps its newly trained model
     late      the round was closed, so the reply is not aggregated. The device keeps its newly trained model
     refused   the reply is not aggregated, for this reason. The device goes back to its model before the round
+    masked      with secure aggregation, the reply is in the sum of its group, which was opened. Otherwise as accepted
+    not-opened  with secure aggregation, the reply is in no sum that was opened, for this reason. Otherwise as late
     """
 
     round: Round
-    outcome: Literal["accepted", "late", "refused"]
+    outcome: Literal["accepted", "late", "refused", "masked", "not-opened"]
     reason: Text
 
 
@@ -281,6 +283,10 @@ TYPES: dict[int, type[Message]] = {  # by the type byte of the frame. A number i
     16: PartialModelRequest,
     17: AdaptationReport,
     18: OverlapReport,
+    19: SecureOffer,
+    20: GroupReady,
+    21: GroupRequest,
+    22: GroupReply,
 }
 NUMBERS = {kind: number for number, kind in TYPES.items()}
 

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgefl.deployment.device.device_protocol import DEFERRED, Device
+from edgefl.deployment.device.deferred_requests import MOST
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.request_limits import COPIES, NODE_BYTES, Bounds
 from edgefl.errors import MemoryLimitError, PlanError, RunError, TimeLimitError
 from edgefl.experiment.federation import Federation
@@ -174,10 +175,10 @@ def test_what_waits_for_a_verdict_stays_below_a_frame(server: ScriptedServer, ma
     size = frame_cap(len(server.model)) // 3
     for round in range(10, 20):
         assert messages_of(device, Train(round, b"", {"a": bytes(size)}, {}, None, True)) == []
-    assert [message.round for message in device._deferred] == [17, 18, 19]
+    assert [message.round for message in device._deferred._waiting] == [17, 18, 19]
     for round in range(100):
         assert messages_of(device, Evaluate(round, True, {})) == []
-    assert len(device._deferred) == DEFERRED
+    assert len(device._deferred._waiting) == MOST
     assert any(
         "round 10: request dropped, as newer ones came before the verdict on the last reply" in line for line in said
     )

@@ -53,7 +53,9 @@ def test_golden_bytes_of_a_message() -> None:
 def test_numbers_of_the_types_stay() -> None:
     handshake, model = "Hello Challenge Enrol Welcome", "ModelRequest ModelChunk"
     rounds = "Train Trained Verdict Evaluate Evaluated Finished Refused ThroughputReport"
-    names = f"{handshake} {model} {rounds} ModelParts PartialModelRequest AdaptationReport OverlapReport".split()
+    later = "ModelParts PartialModelRequest AdaptationReport OverlapReport"
+    secure = "SecureOffer GroupReady GroupRequest GroupReply"
+    names = f"{handshake} {model} {rounds} {later} {secure}".split()
     assert {number: kind.__name__ for number, kind in TYPES.items()} == dict(enumerate(names, start=1))
 
 

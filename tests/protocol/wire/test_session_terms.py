@@ -41,7 +41,7 @@ def test_server_of_another_run_is_refused() -> None:
 def test_new_device_takes_any_run_and_any_id() -> None:
     pair = Pair()
     pair.say("device", msgspec.structs.replace(HELLO, run="", client=None))
-    for sender, message in CONVERSATION[1:5]:
+    for sender, message in CONVERSATION[1:6]:
         pair.say(sender, message)
     assert pair.sides["device"].state == "welcomed"
 

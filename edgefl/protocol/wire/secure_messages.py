@@ -1,0 +1,66 @@
+"""The messages of a run with secure aggregation. protocol/secure/ has the steps that they carry.
+
+messages.py has all other messages.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from edgefl.protocol.wire.message_fields import Count, Message, Round, Text
+
+Step = Annotated[int, Meta(ge=1, le=5)]
+
+
+class SecureOffer(Message, frozen=True):
+    """The server's word before Welcome that the run sums replies by secure aggregation (protocol/secure/).
+
+    roster     roster of the federation, signed by its operator
+    least      least number of clients whose sum is opened
+    colluders  number of clients of a group who may tell the server all that they know
+    """
+
+    roster: Annotated[bytes, Meta(min_length=1)]
+    least: Count
+    colluders: Count
+
+
+class GroupReady(Message, frozen=True):
+    """The device's word that it has trained and keeps its values, in a run with secure aggregation.
+
+    The fields are those of Trained, without values and without figures of this client alone.
+    """
+
+    round: Round
+    selection_hash: Annotated[bytes, Meta(max_length=8)]
+    examples: Count
+    steps: Count
+    seconds: float
+
+
+class GroupRequest(Message, frozen=True):
+    """The server's request to take a step of secure aggregation in a group.
+
+    step  1 to 5, as docs/secure-aggregation.md counts the steps of a round
+    data  message of the step (secure/group_messages.py): the group's terms, the keys of all, the shares of the
+          neighbours, the set of those who answered, or the consents
+    """
+
+    round: Round
+    step: Step
+    data: bytes
+
+
+class GroupReply(Message, frozen=True):
+    """The device's answer to GroupRequest.
+
+    data     message of the step: round keys, encrypted shares, the masked vector, a signature, or an opening
+    refusal  reason why the device takes no further step in the group. `data` is empty then. Empty: it has taken it
+    """
+
+    round: Round
+    step: Step
+    data: bytes
+    refusal: Text

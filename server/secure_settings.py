@@ -1,0 +1,104 @@
+"""The settings of a served run that sums replies by secure aggregation, as values and as a file of the run's directory.
+
+The run's directory keeps the settings and the roster, so that a resumed run goes on as it began.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from edgefl.errors import RunError
+from edgefl.protocol.secure.group_terms import LEAST
+from edgefl.protocol.secure.roster import Roster
+from edgefl.protocol.trust.identity_files import roster_of
+from edgefl.protocol.wire.messages import SecureOffer
+from edgefl.protocol.wire.model_message import FRAME_ALLOWANCE
+from edgefl.system.durable_files import write_atomically
+
+FILE, ROSTER = "secure.json", "roster"
+LOSSES = 2
+STEP_S = 30.0
+HEADROOM = 64  # bytes of SecureOffer beside the roster
+
+
+@dataclass(frozen=True)
+class SecureSettings:
+    """The settings of secure aggregation in a run.
+
+    signed     roster of the federation, signed by its operator
+    least      least number of clients whose sum is opened
+    losses     clients of a group who may be lost in all, over all steps of a round
+    colluders  clients of a group who may tell the server all that they know
+    step_s     seconds for which a step waits for clients of its group
+    run        id of the run
+    """
+
+    signed: bytes
+    least: int = LEAST
+    losses: int = LOSSES
+    colluders: int = 0
+    step_s: float = STEP_S
+    run: str = ""
+
+    def __post_init__(self) -> None:
+        for name, lowest in (("least", LEAST), ("losses", 0), ("colluders", 0)):
+            if getattr(self, name) < lowest:
+                raise ValueError(f"--secure-{name} {getattr(self, name)}; expected at least {lowest}")
+        if not 0 < self.step_s < float("inf"):
+            raise ValueError(f"--secure-step {self.step_s}; expected a number of seconds above 0")
+        if len(self.signed) > FRAME_ALLOWANCE - HEADROOM:
+            raise ValueError(
+                f"a roster of {len(self.roster.keys)} clients has {len(self.signed)} bytes; expected at most "
+                f"{FRAME_ALLOWANCE - HEADROOM} bytes, which one message carries"
+            )
+
+    @cached_property
+    def roster(self) -> Roster:
+        """The roster, whose signature devices check."""
+        return roster_of(self.signed)
+
+    @property
+    def offer(self) -> SecureOffer:
+        """The message that every device is sent before it is welcome."""
+        return SecureOffer(self.signed, self.least, self.colluders)
+
+    @property
+    def smallest(self) -> int:
+        """The smallest number of clients of a group that can be opened after the tolerated losses."""
+        count = self.least + self.losses
+        while (count + self.colluders) // 2 + 1 > count - self.losses:
+            count += 1
+        return count
+
+    def write(self, run: Path) -> None:
+        """Keep the settings in the directory of a run."""
+        values = {name: value for name, value in asdict(self).items() if name not in ("signed", "run")}
+        write_atomically(run / ROSTER, self.signed)
+        write_atomically(run / FILE, json.dumps(values).encode())
+
+
+def read(run: Path, signed: bytes | None = None) -> SecureSettings | None:
+    """Read the settings of a run, or return None for a run without secure aggregation.
+
+    signed  newer roster, which takes the place of the roster of the run
+    Raises  RunError if a file is damaged, or if the roster is older than the roster of the run.
+    """
+    if not (run / FILE).exists():
+        return None
+    try:
+        kept = SecureSettings((run / ROSTER).read_bytes(), **json.loads((run / FILE).read_bytes()))
+        kept.roster  # noqa: B018  # a damaged roster is noticed here
+    except (OSError, TypeError, ValueError) as error:
+        raise RunError(f"{run / FILE} and {run / ROSTER} cannot be read ({error}); restore both files") from None
+    if signed is None:
+        return kept
+    newer = replace(kept, signed=signed)
+    if newer.roster.federation != kept.roster.federation or newer.roster.version < kept.roster.version:
+        raise RunError(
+            f"version {newer.roster.version} of the roster of {newer.roster.federation!r}; expected version "
+            f"{kept.roster.version} of {kept.roster.federation!r}, which the run has, or a newer one"
+        )
+    return newer
