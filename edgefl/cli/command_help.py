@@ -73,7 +73,13 @@ HELP = {  # command -> its help
             "--validation-share", "--json", "--verbose", "--quiet",
         ),
     ),
-    "keys": CommandHelp(("edgefl keys keys --clients 4 --host localhost,127.0.0.1",)),
+    "keys": CommandHelp(
+        (
+            "edgefl keys keys --clients 4 --host localhost,127.0.0.1",
+            "edgefl keys --join identity.json",
+            "edgefl keys --roster home.roster --operator operator.json --federation home --add-from joined",
+        )
+    ),
     "convert": CommandHelp((
             "edgefl convert model.py:net --input 3,32,32 -o net.safetensors",
             "edgefl convert net.onnx -o net.safetensors",

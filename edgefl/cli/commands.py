@@ -26,7 +26,7 @@ COMMANDS = {  # name, which is also the name of its module in edgefl/cli/ -> wha
     "client": "take part in a run as one device",
     "agent": "keep a device in service: the device joins one run after another while its conditions hold",
     "partition": "write the samples of every client into a file of its own",
-    "keys": "make the keys of devices, and certificates",
+    "keys": "make the keys of devices, certificates, and identities for secure aggregation",
     "convert": "write a torch module of your own or an ONNX model, with its weights, into a file for --model",
     "export": "write the trained model of a run, or of a device, into a file",
     "predict": "compute the outputs of a model for inputs",

@@ -58,6 +58,18 @@ def signed_roster(roster: Roster, operator: SigningIdentity) -> bytes:
     return msgspec.msgpack.encode(SignedRoster(body, operator.sign(statement("roster", body))))
 
 
+def decoded_roster(data: bytes) -> tuple[SignedRoster, Roster]:
+    """Return the signed bytes and the roster in them. The signature is not checked.
+
+    Raises  SecurityError for bytes that are no roster.
+    """
+    try:
+        signed = msgspec.msgpack.decode(data, type=SignedRoster)
+        return signed, msgspec.msgpack.decode(signed.roster, type=Roster)
+    except msgspec.DecodeError as error:
+        raise SecurityError(f"a roster that cannot be read: {error}") from None
+
+
 def accepted_roster(data: bytes, operator: bytes, federation: str, kept: Roster | None) -> Roster:
     """Return the roster of signed bytes, which the device keeps from now on.
 
@@ -66,11 +78,7 @@ def accepted_roster(data: bytes, operator: bytes, federation: str, kept: Roster 
     kept        roster that the device accepted last, or None
     Raises      SecurityError for bytes that the operator did not sign, of another federation, or older than `kept`.
     """
-    try:
-        signed = msgspec.msgpack.decode(data, type=SignedRoster)
-        roster = msgspec.msgpack.decode(signed.roster, type=Roster)
-    except msgspec.DecodeError as error:
-        raise SecurityError(f"a roster that cannot be read: {error}") from None
+    signed, roster = decoded_roster(data)
     if not is_signed(operator, statement("roster", signed.roster), signed.signature):
         raise SecurityError(f"the operator's key has not signed version {roster.version} of the roster")
     if roster.federation != federation:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from edgefl.errors import RequestError
 from edgefl.protocol.wire.handshake import KEY_BYTES
+from edgefl.system.durable_files import naming, sync_name
 
 TABLE = "server.keys"
 LARGEST_KEY, LARGEST_TABLE = 1 << 12, 1 << 27  # bytes of a file. A table of this size has about 1.7 million clients
@@ -46,13 +47,13 @@ def key_file(directory: Path, client: int) -> Path:
 
 def read_key(path: Path) -> bytes:
     """Read the 32 bytes of a device's key. Raises RequestError if the file is missing, readable by others or no key."""
-    return _key(_read_private(path, LARGEST_KEY).strip(), str(path))
+    return _key(read_private(path, LARGEST_KEY).strip(), str(path))
 
 
 def read_table(path: Path) -> dict[int, bytes]:
     """Read the server's keys by client. Raises RequestError naming the line that is wrong, or as read_key does."""
     keys: dict[int, bytes] = {}
-    for number, line in enumerate(_read_private(path, LARGEST_TABLE).splitlines(), 1):
+    for number, line in enumerate(read_private(path, LARGEST_TABLE).splitlines(), 1):
         where = f"{path}, line {number}"
         client, _, key = line.partition(" ")
         if not client.isascii() or not client.isdigit() or int(client) in keys:
@@ -64,11 +65,20 @@ def read_table(path: Path) -> dict[int, bytes]:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a new file that its owner alone can read. Raises FileExistsError rather than replace a secret."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    """Write a new file that its owner alone can read, and bring it to the disk.
+
+    Raises  FileExistsError rather than replace a secret, OSError if the disk refuses. No part of a file is left then.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with naming(path), os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    sync_name(path)
 
 
 def check_private(path: Path) -> None:
@@ -81,7 +91,11 @@ def check_private(path: Path) -> None:
         raise RequestError(f"key file {path} has mode {mode:04o}; expected 0600, readable only by its owner")
 
 
-def _read_private(path: Path, most: int) -> str:
+def read_private(path: Path, most: int) -> str:
+    """Return the text of a secret file of up to `most` bytes.
+
+    Raises  RequestError if the file is missing, larger, not ASCII, or readable by users other than its owner.
+    """
     check_private(path)
     try:
         with open(path, "rb") as file:
