@@ -13,8 +13,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan, Reply, refuse
@@ -26,7 +24,7 @@ from edgefl.methods.rounds.summed_reply import GroupTotal, bits_for, stand_in, w
 from edgefl.methods.task import State, Task
 from edgefl.protocol.codec import Sizes
 from edgefl.protocol.secure.group_terms import group_terms, read_terms
-from edgefl.protocol.wire.messages import LONGEST_TEXT, GroupReady, GroupReply, Message, Trained
+from edgefl.protocol.wire.messages import LONGEST_TEXT, GroupReady, GroupReply, Message, Trained, without_values
 from edgefl.server.events import GroupEvent, ReplyJudged
 from edgefl.server.open_round import OpenRound, as_trained
 from edgefl.server.round_group import RoundGroup
@@ -85,7 +83,7 @@ class SecureRound(OpenRound):
         return None
 
     def _refused(self, client: int, trained: Trained, reason: str) -> ReplyJudged:
-        trained = msgspec.structs.replace(trained, payload={}, metrics={})
+        trained = without_values(trained)
         self.answers[client] = trained, Answer(None, reason, NOTHING)
         return ReplyJudged(self.number, client, "refused", reason[:LONGEST_TEXT], trained)
 

@@ -62,7 +62,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
         "edgefl.protocol.trust.certificates",
     ],
     "safetensors": [
-        "edgefl.deployment.device.device_state",
+        "edgefl.deployment.device.round_file",
         "edgefl.system.durable_files",
         "edgefl.models.graph.model_files",
         "edgefl.methods.rounds.state_file",

@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "mean-weight-of-part",
         f"{A}weighted_mean.py",
-        "add_at(self.weight[name], block, weight)",
+        "add_at(self.weight[name], block.index, weight)",
         "self.weight[name] += weight",
         "clients that did not train a coordinate count in its mean",
         f"{MEAN} {FEDSPU}",

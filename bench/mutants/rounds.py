@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "missing-blocks",
         "edgefl/methods/rounds/exchange.py",
-        "update.blocks.keys() ^ set(_names(plan, name, spec))",
-        "update.blocks.keys() - set(_names(plan, name, spec))",
+        "update.blocks.keys() ^ set(expected_names(plan, name, spec))",
+        "update.blocks.keys() - set(expected_names(plan, name, spec))",
         "a reply may leave parameters out",
         EXCHANGE,
     ),
@@ -47,8 +47,8 @@ MUTANTS = (
     Mutant(
         "late-clients-train",
         "edgefl/methods/rounds/participation.py",
-        'TRAINED = ("accepted", "late")',
-        'TRAINED = ("accepted",)',
+        'TRAINED = ("accepted", "late", ',
+        'TRAINED = ("accepted", ',
         "a client whose reply came late loses its model in a replay",
         PARTICIPATION,
     ),
@@ -72,8 +72,8 @@ MUTANTS = (
     Mutant(
         "older-reply-owed",
         "server/round_sequence.py",
-        "link.pending != self.open.number",
-        "not link.pending",
+        "link.pending == self.open.number",
+        "bool(link.pending)",
         "a device that owes the reply of an earlier round is not asked",
         COORDINATOR,
     ),
@@ -121,7 +121,7 @@ MUTANTS = (
     Mutant(
         "late-reply-stored",
         "server/store.py",
-        'record.outcome != "late"',
+        'record.outcome in ("accepted", "refused")',
         "True",
         "a late reply takes the place of the open round's",
         STORE,

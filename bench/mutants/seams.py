@@ -45,7 +45,7 @@ MUTANTS = (
     Mutant(
         "expected-in-mask",
         "edgefl/methods/rounds/exchange.py",
-        "mask.bits.keys() - set(_names(plan, name, spec))",
+        "mask.bits.keys() - set(expected_names(plan, name, spec))",
         "mask.bits.keys() - spec.params.keys()",
         "a mask may be of parameters that are expected whole",
         EXPECTED,

@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "another-run-meanwhile",
-        "edgefl/deployment/device/device_protocol.py",
+        "edgefl/deployment/device/enrol_request.py",
         "if expected and challenge.run != expected:",
         "if expected and not challenge.run:",
         "a folder is enrolled in another run than its own",

@@ -29,7 +29,8 @@ def add_secure(parser: argparse._ArgumentGroup) -> None:
         "--roster",
         type=Path,
         metavar="FILE",
-        help="signed roster of the federation, which `edgefl keys --roster` makes. With --resume, a newer roster.",
+        help="signed roster of the federation, which `edgefl keys --roster` makes. With --resume, the option gives a "
+        "newer roster.",
     )
     for name, value, meaning in (
         ("least", LEAST, "least number of clients whose sum is opened"),

@@ -11,9 +11,9 @@ MUTANTS = (
     row(
         "verdict-before-save",
         SESSIONS,
-        "            self._queue.save(judged)\n",
-        "            self._queue.send(link, Verdict(message.round, judged.outcome, judged.reason))\n"
-        "            self._queue.save(judged)\n",
+        "                self._judged(judged)\n",
+        "                self._queue.send(link, Verdict(message.round, judged.outcome, judged.reason))\n"
+        "                self._judged(judged)\n",
         "a verdict is sent before it is durable",
     ),
     row(
@@ -75,8 +75,8 @@ MUTANTS = (
     row(
         "answers-forgotten",
         ROUNDS,
-        "        for judged in stored.answers:",
-        "        for judged in ():",
+        "self.open.restore(stored.answers, ",
+        "self.open.restore((), ",
         "a server that resumes a round forgets the replies that it has accepted",
     ),
     row(

@@ -25,14 +25,14 @@ MUTANTS = (
     row(
         "reply-before-keep",
         PROTOCOL,
-        "        self._durably(lambda: self._state.keep(*result))\n        yield result.reply",
-        "        yield result.reply\n        self._durably(lambda: self._state.keep(*result))",
+        "        self._durably(lambda: self._state.keep(*result))\n        yield self._reply(result.reply)",
+        "        yield self._reply(result.reply)\n        self._durably(lambda: self._state.keep(*result))",
         "a reply is sent before its round is on the device's disk",
     ),
     row(
         "reply-not-repeated",
         PROTOCOL,
-        "        if self.is_waiting:\n            yield self._state.reply()\n",
+        "        if self.is_waiting:\n            yield self._reply(self._state.reply())\n",
         "",
         "a device does not send a reply again that nobody has acknowledged",
     ),

@@ -73,7 +73,7 @@ MUTANTS = (
     ),
     row(
         "round-unchecked",
-        STATE,
+        "edgefl/deployment/device/round_file.py",
         "if sealed[SEAL] != digest_of(arrays, sealed[AFTER]):",
         "if not sealed[SEAL]:",
         "a device goes on from a damaged state",

@@ -46,7 +46,7 @@ MUTANTS = (
     row(
         "replies-not-kept",
         STORE,
-        '        if record.outcome != "late":',
+        '        if record.outcome in ("accepted", "refused"):',
         '        if record.outcome == "late":',
         "replies of the open round are lost in a crash",
     ),

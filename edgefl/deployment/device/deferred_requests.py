@@ -26,6 +26,6 @@ class DeferredRequests:
         return dropped
 
     def taken(self) -> list[Train | Evaluate]:
-        """Return the requests in order. None waits afterwards."""
+        """Return the requests in order. Afterwards no request waits."""
         waiting, self._waiting = self._waiting, []
         return waiting

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from edgefl.deployment.device.deferred_requests import DeferredRequests
 from edgefl.deployment.device.device_environment import DeviceEnvironment, Written, durably
 from edgefl.deployment.device.device_model import Data, DeviceModel, followed, method_of, same_run
@@ -183,10 +181,10 @@ class Device:
 
     def _enrol(self, challenge: Challenge) -> Enrol:
         """Prove who this device is, to a server that has proven that it knows the device's key."""
-        request = enrol_request(challenge, self._state, self._profile, self._data.counts, self._nonce, self._is_vouched)
+        how = self._is_vouched, self._takes_parts
+        request = enrol_request(challenge, self._state, self._profile, self._data.counts, self._nonce, *how)
         self._run = challenge.run
-        has_model = self._state.enrolment is not None and self._state.has_model()
-        return request if has_model or self._takes_parts else structs.replace(request, model=b"")
+        return request
 
     def _begin(self, welcome: Welcome) -> Iterator[Message]:
         """Enrol, or check that the run has not changed. Then yield what is due: the last reply, or a ModelRequest."""

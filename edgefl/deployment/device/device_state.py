@@ -226,8 +226,8 @@ class DeviceState:
         return found.kept
 
     def summand(self) -> StoredSummand:
-        """Return the part of the group's sum of the round that was not acknowledged. Raises RunError if there is
-        none.
+        """Return the device's part of its group's sum, in the round that was not acknowledged. Raises RunError if the
+        round has no such part.
         """
         found = read_round(self._pending).summand
         if found is None:

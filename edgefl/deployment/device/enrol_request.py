@@ -12,19 +12,16 @@ from edgefl.protocol.wire.messages import PARTS, Challenge, Enrol
 
 
 def enrol_request(
-    challenge: Challenge,
-    state: DeviceState,
-    profile: DeviceProfile,
-    counts: Sequence[int],
-    nonce: bytes,
-    is_vouched: bool,
-) -> Enrol:
+    challenge: Challenge, state: DeviceState, profile: DeviceProfile, counts: Sequence[int], nonce: bytes,
+    is_vouched: bool, takes_parts: bool,
+) -> Enrol:  # fmt: skip
     """Return the request, with a proof of who the device is.
 
-    counts      number of samples, or numbers in each part
-    nonce       nonce of the device's Hello
-    is_vouched  whether the carrier of the messages vouches for the server, which need not prove itself
-    Raises      AuthError if the server does not know the device's key. RunError if it serves another run.
+    counts       number of samples, or numbers in each part
+    nonce        nonce of the device's Hello
+    is_vouched   whether the carrier of the messages vouches for the server, which need not prove itself
+    takes_parts  whether the device can take the model in parts
+    Raises       AuthError if the server does not know the device's key. RunError if it serves another run.
     """
     enrolment, identity = state.enrolment, state.identity
     assert identity is not None  # hello has begun
@@ -37,10 +34,13 @@ def enrol_request(
     meeting = challenge.run, -1 if client is None else client, nonce, challenge.nonce
     if not is_vouched:
         handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
+    model = PARTS if takes_parts else b""
+    if enrolment is not None and state.has_model():
+        model = enrolment.welcome.model_digest
     return Enrol(
         proof=handshake.proof(key, "device", *meeting),
         capacity=profile.capacity,
-        model=enrolment.welcome.model_digest if enrolment is not None and state.has_model() else PARTS,
+        model=model,
         pending=state.pending,
         secret=secret if is_new else b"",
         round=state.round,

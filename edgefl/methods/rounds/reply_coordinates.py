@@ -42,7 +42,9 @@ def planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Axe
 
 
 def expected_mask(plan: Plan, name: str) -> Mask:
-    """Return the mask at which the server expects the values of this name. Raises ValueError if the plan has none."""
+    """Return the mask at which the server expects the values of this name. Raises ValueError if the plan has no
+    mask.
+    """
     mask = plan.due[name].mask
     if mask is None:
         raise ValueError(f"plan of client {plan.client} expects {name} at a mask and has no mask; expected the mask")

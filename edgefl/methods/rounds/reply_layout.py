@@ -105,7 +105,7 @@ class ReplyLayout:
 
 
 def _ids(index: Axes | Flat | None) -> list[np.ndarray | None]:
-    """Return the coordinates along each axis of an index. None: the whole axis."""
+    """Return the coordinates along each axis of an index, or None in place of a whole axis."""
     if index is None:
         return [None]
     if isinstance(index, Flat):

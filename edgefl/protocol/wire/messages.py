@@ -307,6 +307,11 @@ def encode(message: Message) -> bytes:
     return _encoder.encode(message)
 
 
+def without_values(message: Trained) -> Trained:
+    """Return a reply without its payload and its metrics."""
+    return msgspec.structs.replace(message, payload={}, metrics={})
+
+
 def check(message: Message) -> None:
     """Raise msgspec.ValidationError, TypeError or another ValueError if the receiver would refuse a field.
 

@@ -30,7 +30,7 @@ class SecureOffer(Message, frozen=True):
 class GroupReady(Message, frozen=True):
     """The device's word that it has trained and keeps its values, in a run with secure aggregation.
 
-    The fields are those of Trained, without values and without figures of this client alone.
+    It has fields of Trained, and neither values nor figures of this client alone.
     """
 
     round: Round
