@@ -133,6 +133,10 @@ TABLES = {
     "comparison, emnist": comparison("emnist"),
     "equal trials, digits": Source(partial(record_tables.reached, FAIR, "digits"), made=("fair/digits-*.json",)),
     "equal trials, digits, differences": Source(partial(record_tables.ahead, FAIR, "digits")),
+    "equal trials, fashion-5000": Source(
+        partial(record_tables.reached, FAIR, "fashion-5000"), made=("fair/fashion-5000-*.json",)
+    ),
+    "equal trials, fashion-5000, differences": Source(partial(record_tables.ahead, FAIR, "fashion-5000")),
     "newcomers, digits": Source(record_tables.held_out, made=("newcomers/digits-*.json",)),
     "weak, offers": Source(records.offers),
     **{
