@@ -60,7 +60,8 @@ def stream(seed: int, purpose: str, client: int = 0, round: int = 0, extra: int 
         raise ValueError(f"purpose={purpose!r}; expected one of {', '.join(PURPOSES)}")
     key = [_word("seed", seed), PURPOSES[purpose]]
     counter = [0, _word("extra", extra), _word("client", client), _word("round", round)]
-    return Stream(np.random.Philox(_Key(key), counter=np.array(counter, np.uint64)))
+    start = np.array(counter, np.uint64)
+    return Stream(np.random.Philox(_Key(key), counter=start))  # type: ignore[arg-type]  # the stubs lack ISeedSequence
 
 
 def sample_ids(key: int, n: int, k: int) -> npt.NDArray[np.int32]:
