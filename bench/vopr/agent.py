@@ -116,7 +116,8 @@ class AgentProcess(DeviceProcess):
         if isinstance(party, GuardedDevice):
             self._check_state(party._device._state)
         every_s = min(service.LOOK_EVERY_S, INTERVALS.check_s)
-        link = SimulatedSocket(SERVER, party, None, self._stream.randbytes, self._environment(), 0, look, every_s)
+        context, world = self._network.device_context, self._environment()
+        link = SimulatedSocket(SERVER, party, context, self._stream.randbytes, world, 0, look, every_s)
         link.network, link.device = self._network, self
         return link.run()
 

@@ -8,6 +8,9 @@ bytes wait, and after SILENCE_S seconds both sides hear that the connection is l
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +18,7 @@ from typing import Any
 from bench.vopr.fiber import Fiber
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
+from bench.vopr.tls import Contexts
 
 LATENCY_S = 0.3  # most seconds that bytes take
 SILENCE_S = 60.0  # seconds without an answer after which the kernel gives up a connection
@@ -163,7 +167,7 @@ class DeviceLink:
 
     def __init__(self, network: Network, wire: ServerWire, device: Process) -> None:
         self._network, self._wire, self._device = network, wire, device
-        self._received, self._end = bytearray(), None
+        self._received, self._end, self._is_lost = bytearray(), None, False
         self._timeout_s: float | None = None
         self.fiber: Fiber | None = None
 
@@ -179,8 +183,9 @@ class DeviceLink:
         self._timeout_s = seconds
 
     def sendall(self, data: bytes) -> None:
-        if isinstance(self._end, OSError):
-            raise self._end
+        self._raise()
+        if self._is_lost:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         self._wire.to_server.send(bytes(data))
 
     def recv(self, size: int) -> bytes:
@@ -193,9 +198,15 @@ class DeviceLink:
             self.fiber.wait(left)
         data = bytes(self._received[:size])
         del self._received[:size]
-        if data or not isinstance(self._end, OSError):
-            return data
-        raise self._end
+        if not data:
+            self._raise()
+        return data
+
+    def _raise(self) -> None:
+        """Raise the error that has ended the connection, once. Then the socket is at its end, as the system's is."""
+        if isinstance(self._end, OSError):
+            error, self._end, self._is_lost = self._end, b"", True
+            raise error
 
     def __enter__(self) -> DeviceLink:
         return self
@@ -242,14 +253,21 @@ class Network:
 
     listener  of the server that runs, or None
     flips     share of pieces in which one bit is changed on its way
+    contexts  for TLS, or None
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, contexts: Contexts | None = None) -> None:
         self.schedule, self.stream = schedule, schedule.stream("network")
         self.listener: Listener | None = None
         self.flips = 0.0
+        self.contexts = contexts
         self._wires: list[ServerWire] = []
         self._cut_until: dict[int, float] = {}
+
+    @property
+    def device_context(self) -> ssl.SSLContext | None:
+        """The context of the devices for TLS, or None."""
+        return None if self.contexts is None else self.contexts.device
 
     def clear_at(self, client: int) -> float:
         """Return the time from which the client is no longer cut off."""

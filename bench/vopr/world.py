@@ -24,8 +24,9 @@ from bench.vopr.operator import Operator
 from bench.vopr.process import Process
 from bench.vopr.replay import check_replay
 from bench.vopr.schedule import Schedule
-from bench.vopr.server import RUN, ServerProcess, Service
+from bench.vopr.server import HOST, RUN, ServerProcess, Service
 from bench.vopr.settings import Settings, drawn_rules
+from bench.vopr.tls import contexts
 from bench.vopr.watch import Watch
 from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.server.round_rules import Rules
@@ -70,7 +71,8 @@ class World:
         per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
         rounds = max(2, round(case.hours * 3600 / ROUND_S))
         self.members = federation.made(case.seed, case.method, devices, per_round, rounds)
-        self.network, self.ledger = Network(schedule), Ledger()
+        tls = contexts(HOST) if case.transport == "tls" else None
+        self.network, self.ledger = Network(schedule, tls), Ledger()
         self.network.flips = stream.choice((0.0, 0.0, 1e-2))
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
         eval_every = self.members.assembled.experiment.eval_interval
