@@ -52,6 +52,13 @@ class Direction:
             self._pieces = deque([error])
             self._network.schedule.after(after_s, lambda: self._arrive(is_error=True), self.owner)
 
+    def end_behind(self, error: OSError, after_s: float) -> None:
+        """End the direction with an error behind what was sent, as the system delivers the last words of a process."""
+        if not self._is_over:
+            self._pieces.append(error)
+            last = max(self._last, self._network.schedule.now + after_s)
+            self._network.schedule.at(last, lambda: self._arrive(is_error=True), self.owner)
+
     def _add(self, piece: bytes | OSError, after_s: float = 0.0) -> None:
         schedule, stream = self._network.schedule, self._network.stream
         self._pieces.append(piece)
@@ -317,11 +324,17 @@ class Network:
             self.forget(wire)
 
     def died(self, process: Process, loses_power: bool) -> None:
-        """End the connections of a process that was killed. After a loss of power the other side hears of it late."""
+        """End the connections of a process that was killed. What it has sent may arrive.
+
+        After a loss of power the other side hears of it late.
+        """
         longest = SILENCE_S if loses_power else LATENCY_S
         for wire in [each for each in self._wires if process in (each.to_server.owner, each.to_device.owner)]:
             other = wire.to_server if wire.to_device.owner is process else wire.to_device
-            other.end(ConnectionResetError("the peer is gone"), self.stream.random() * longest)
+            arrives = self.stream.random() < 0.5 and self.clear_at(wire.client) <= self.schedule.now
+            (other.end_behind if arrives else other.end)(
+                ConnectionResetError("the peer is gone"), self.stream.random() * longest
+            )
             self.forget(wire)
 
     def _of(self, client: int) -> list[ServerWire]:

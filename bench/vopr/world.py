@@ -90,6 +90,7 @@ class World:
         agents = schedule.stream("agents")
         share = agents.choice((0.0, 0.0, 0.5))
         self._operator.agents = {client for client in range(devices) if agents.random() < share} - self._liars
+        self._unsynced = set[str]()  # names of processes that were killed between two steps of a write
         self._machines = {
             client: Machine(root / f"machine-{client}", schedule) for client in sorted(self._operator.agents)
         }
@@ -193,13 +194,19 @@ class World:
     def _strike_early(self, process: Process) -> None:
         """Let a process that starts sometimes be killed, or lose its power, before it has done much."""
         share = self._early * (faults.YOUNG if self.schedule.now < faults.YOUNG_S else 1.0)
-        if not self._is_calm and self._stream.random() < share:
-            at = "" if isinstance(process, DeviceProcess) else self._stream.choice(faults.EARLY_AT)
-            seams = 1 if at else self._stream.randrange(1, faults.EARLY_SEAMS + 1)
-            process.arm(seams, self._stream.random() < 0.5, at)
+        leaves = process.name in self._unsynced
+        self._unsynced.discard(process.name)
+        if not self._is_calm and self._stream.random() < (faults.TWICE if leaves else share):
+            places = faults.EARLY_AT[1:2] if leaves else faults.EARLY_AT
+            at = "" if isinstance(process, DeviceProcess) else self._stream.choice(places)
+            most = {"": faults.EARLY_SEAMS, faults.RENAMED: faults.EARLY_RENAMES}.get(at, 1)
+            seams = self._stream.randrange(1, most + 1)
+            process.arm(seams, leaves or self._stream.random() < 0.5, at)
 
     def _died(self, process: Process, loses_power: bool) -> None:
         self.crashes += 1
+        if process.is_struck and not loses_power:
+            self._unsynced.add(process.name)
         self.network.died(process, loses_power)
         seconds = min(faults.away_s(self._stream), RESTART_S if self._is_calm else faults.LONGEST_S)
         if isinstance(process, DeviceProcess):
@@ -258,8 +265,7 @@ class World:
             process.kill(loses_power=False)
             self._operator.rot(process)
         elif fault.seams:
-            at = fault.at if whom == "server" else ""
-            process.arm(1 if at else fault.seams, loses_power=what == "power", at=at)
+            process.arm(1 if fault.at else fault.seams, loses_power=what == "power", at=fault.at)
         else:
             process.kill(loses_power=what == "power")
 
