@@ -35,7 +35,7 @@ class Direction:
         self._network, self._client, self.owner, self._deliver = network, client, owner, deliver
         self._latency = network.stream.random() * LATENCY_S
         self._pieces: deque[bytes | OSError] = deque()
-        self._last, self._is_over = 0.0, False
+        self._last, self._is_over, self._is_behind = 0.0, False, False
 
     def send(self, data: bytes) -> None:
         """Send bytes, in one piece or in two."""
@@ -49,15 +49,14 @@ class Direction:
         if error is None:
             self._add(b"", after_s)
         elif not self._is_over:
-            self._pieces = deque([error])
+            self._pieces, self._is_behind = deque([error]), False
             self._network.schedule.after(after_s, lambda: self._arrive(is_error=True), self.owner)
 
     def end_behind(self, error: OSError, after_s: float) -> None:
         """End the direction with an error behind what was sent, as the system delivers the last words of a process."""
         if not self._is_over:
-            self._pieces.append(error)
-            last = max(self._last, self._network.schedule.now + after_s)
-            self._network.schedule.at(last, lambda: self._arrive(is_error=True), self.owner)
+            self._is_behind = True  # a process that is halted again can take its events in another order
+            self._add(error, after_s)
 
     def _add(self, piece: bytes | OSError, after_s: float = 0.0) -> None:
         schedule, stream = self._network.schedule, self._network.stream
@@ -71,7 +70,11 @@ class Direction:
         if clear > schedule.now and not is_error:
             schedule.at(clear, self._arrive, self.owner)
             return
-        if not self._pieces or self._is_over or (isinstance(self._pieces[0], OSError) and not is_error):
+        if (
+            not self._pieces
+            or self._is_over
+            or (isinstance(self._pieces[0], OSError) and not (is_error or self._is_behind))
+        ):
             return
         piece = self._pieces.popleft()
         self._is_over = not piece or isinstance(piece, OSError)
@@ -331,7 +334,7 @@ class Network:
         longest = SILENCE_S if loses_power else LATENCY_S
         for wire in [each for each in self._wires if process in (each.to_server.owner, each.to_device.owner)]:
             other = wire.to_server if wire.to_device.owner is process else wire.to_device
-            arrives = self.stream.random() < 0.5 and self.clear_at(wire.client) <= self.schedule.now
+            arrives = self.stream.random() < 0.5
             (other.end_behind if arrives else other.end)(
                 ConnectionResetError("the peer is gone"), self.stream.random() * longest
             )
