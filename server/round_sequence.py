@@ -120,6 +120,14 @@ class RoundSequence:
         return min(self._rules.wait_for, self._task.clients)
 
     @property
+    def _is_too_early(self) -> bool:
+        """Whether round 1 waits for more clients. Once it is in the log it goes on, also if an operator now wants more.
+
+        Otherwise a reply that comes while it waits would be judged late, and the round would ask for it once more.
+        """
+        return self.round == 0 and self._stored.opened is None and len(self._clients.capacities) < self.wanted
+
+    @property
     def opened_at(self) -> float | None:
         """The time at which the open round or evaluation was opened, or None if neither is open."""
         return None if self.open is None and self.evaluation is None else self._opened_at
@@ -142,7 +150,7 @@ class RoundSequence:
             self._evaluate(now)
         elif self.done:
             self._finish(now)
-        elif (self.round == 0 and len(self._clients.capacities) < self.wanted) or self._is_refused_by_all:
+        elif self._is_too_early or self._is_refused_by_all:
             self.phase = "waiting"
         else:
             self._begin(now)

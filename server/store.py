@@ -105,8 +105,12 @@ class Store:
             if not (self.path / directory_check.IDENTITY).exists():
                 write_atomically(self.path / directory_check.IDENTITY, self.run_id.encode())
             self._database = open_for_writing(self.path)
-            self._account = Account(self._database)
-            self._last_commit = LastCommit(self.path, last_commit(self._database))
+            try:
+                self._account = Account(self._database)
+                self._last_commit = LastCommit(self.path, last_commit(self._database))
+            except BaseException:
+                self._database.close()  # SQLite holds the account, which holds the database
+                raise
         except (OSError, sqlite3.Error) as error:
             raise RunError(f"{self.path} cannot be written ({error})") from None
 

@@ -5,6 +5,7 @@ process      a process that can be killed, halted and started again
 fiber        blocking code as a process of the schedule
 server_loop  asyncio's event loop over the schedule
 network      TCP connections that delay, split, break and fall silent
+tls          TLS on both sides of a connection
 disk         files that a loss of power forgets unless they were synced
 open_file    open files, whose reads and writes can fail
 bit_rot      a bit that changes on a disk

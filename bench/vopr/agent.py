@@ -10,16 +10,18 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from bench.vopr.device import SERVER, STATE, DeviceProcess, SimulatedSocket
 from bench.vopr.ledger import BrokenPromiseError
 from bench.vopr.schedule import Schedule
+from edgefl.deployment.agent import machine_status, service
 from edgefl.deployment.agent.agent_settings import AgentSettings, PollingIntervals, ServerSettings
 from edgefl.deployment.agent.conditional_device import GuardedDevice
 from edgefl.deployment.agent.conditions import Conditions, Hours
 from edgefl.deployment.agent.machine_watch import ConditionMonitor
-from edgefl.deployment.agent.service import LOOK_EVERY_S, AgentService
+from edgefl.deployment.agent.service import AgentService
 from edgefl.deployment.device.device_socket import Party, ServerAddress
 from edgefl.deployment.device.run_folders import StateDirectory, folders, read_over
 from edgefl.errors import RunError
@@ -28,6 +30,7 @@ SILENT = ServerAddress("10.1.0.2", 1)
 ALLOWED = Hours.parse("08:15-08:05")  # a simulation begins at 08:00
 CONDITIONS = Conditions(charge=math.inf, hours=(ALLOWED,))
 INTERVALS = PollingIntervals(check_s=5.0, settle_s=30.0, poll_s=60.0, turn_s=60.0)
+remembered_power = lru_cache(machine_status.power)  # forgotten whenever the power of a machine changes
 CONNECT_S = 1.0  # seconds after which the silent server refuses
 
 
@@ -56,6 +59,7 @@ class Machine:
 
     def _put(self, online: int) -> None:
         (self.root / "sys/class/power_supply/AC/online").write_text(f"{online}\n")
+        remembered_power.cache_clear()
 
     def is_unplugged(self, since_s: float) -> bool:
         """Return whether it has been off the mains for at least so many seconds."""
@@ -111,8 +115,9 @@ class AgentProcess(DeviceProcess):
             raise RunError(f"{SILENT}: Connection refused")
         if isinstance(party, GuardedDevice):
             self._check_state(party._device._state)
-        every_s = min(LOOK_EVERY_S, INTERVALS.check_s)
-        link = SimulatedSocket(SERVER, party, None, self._stream.randbytes, self._environment(), 0, look, every_s)
+        every_s = min(service.LOOK_EVERY_S, INTERVALS.check_s)
+        context, world = self._network.device_context, self._environment()
+        link = SimulatedSocket(SERVER, party, context, self._stream.randbytes, world, 0, look, every_s)
         link.network, link.device = self._network, self
         return link.run()
 

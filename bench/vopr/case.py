@@ -13,6 +13,7 @@ class Case:
     training  a name in savings.STEPS
     kept      numbers of the planned faults that come, in order. None: all faults come
     often     times as many faults as usual
+    transport a name in tls.TRANSPORTS
     """
 
     seed: int
@@ -22,12 +23,14 @@ class Case:
     training: str = "stub"
     kept: tuple[int, ...] | None = None
     often: float = 1.0
+    transport: str = "plain"
 
     @property
     def command(self) -> str:
         """The command that repeats the simulation."""
         found = f"python -m bench vopr --seed {self.seed} --hours {self.hours!r} --devices {self.devices}"
         found += f" --method {self.method} --training {self.training}"
+        found += "" if self.transport == "plain" else f" --transport {self.transport}"
         found += "" if self.often == 1 else f" --often {self.often!r}"
         if self.kept is None:
             return found

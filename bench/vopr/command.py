@@ -19,6 +19,7 @@ from bench.vopr.mutants import MUTANTS
 from bench.vopr.mutants.trial import LIMIT_S, tried
 from bench.vopr.savings import STEPS
 from bench.vopr.shrinking import shrunk
+from bench.vopr.tls import TRANSPORTS
 from bench.vopr.world import Outcome, simulated
 from edgefl.methods import METHODS
 
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> int:
     if options.mutants:
         return _try(options.only, options.limit)
     asked = options.seed, options.hours, options.devices, options.method, options.training, options.faults
-    like = Case(*asked, often=options.often)
+    like = Case(*asked, often=options.often, transport=options.transport)
     if options.night is not None:
         planned = night.Night(like, options.seed, options.seeds, _commit())
         for line in night.run(planned, options.night, options.jobs):
@@ -88,6 +89,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes of --night; default: 1")
     parser.add_argument("--often", type=float, default=1.0, metavar="F", help="times as many faults; default: 1")
+    transport = "what carries messages; a night takes both in turn; default: plain"
+    parser.add_argument("--transport", choices=TRANSPORTS, default="plain", help=transport)
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
     parser.add_argument(
         "--only", nargs="+", default=[], choices=list(BY_NAME), metavar="NAME", help="the mistakes to try; default: all"

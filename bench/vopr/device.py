@@ -14,6 +14,7 @@ from bench.vopr.liar import lying
 from bench.vopr.network import Network
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
+from bench.vopr.tls import secured
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_protocol import Device
@@ -37,7 +38,8 @@ class SimulatedSocket(DeviceSocket):
 
     def _connect(self) -> Any:
         timeout_s = self._attempts.wait_s(10.0)
-        return self.network.connect(self.device.client, self.device, self.device.fiber, timeout_s)
+        link = self.network.connect(self.device.client, self.device, self.device.fiber, timeout_s)
+        return link if self._context is None else secured(link, self._context, SERVER.host, timeout_s)
 
 
 class DeviceProcess(Process):
@@ -96,7 +98,7 @@ class DeviceProcess(Process):
     def _talk(self, party: Party, world: DeviceEnvironment) -> str:
         if isinstance(party, Device):
             self._check_state(party._state)
-        link = SimulatedSocket(SERVER, party, None, self._stream.randbytes, world)
+        link = SimulatedSocket(SERVER, party, self._network.device_context, self._stream.randbytes, world)
         link.network, link.device = self._network, self
         return link.run()
 

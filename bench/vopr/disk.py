@@ -51,6 +51,11 @@ class Disk:
                 file = Path(folder) / name
                 self._bytes[file.stat().st_ino] = file.read_bytes()
 
+    @property
+    def prefix(self) -> str:
+        """The beginning of the paths of all files."""
+        return f"{self.home}{os.sep}"
+
     def fails(self) -> bool:
         """Count a call of a process, and return whether it fails with EIO."""
         self.calls_left = max(self.calls_left - 1, -1)
@@ -179,10 +184,10 @@ class Disk:
         return b"".join(self._stream.choice((old, after))[at : at + SECTOR] for at in sectors)
 
 
-def content_of(path: str | Path) -> bytes:
-    """Return the content of a file, without a call of a process."""
-    with _open(path, "rb") as file:
-        return file.read()
+def content_of(path: str | Path, size: int = -1) -> bytes:
+    """Return the content of a file, or its first `size` bytes, without a call of a process."""
+    with _open(path, "rb", buffering=0) as file:
+        return file.read(size)
 
 
 def _entries(folder: str | Path) -> dict[str, int]:

@@ -35,10 +35,13 @@ CLOCKS = {"clock server": 6.0, "clock device": 12.0}  # as RATES, in one seed of
 MAINS = {"mains device": 20.0}  # as RATES, in one seed of three: machines of agents go off the mains
 FACTORS = (0.0, 0.3, 1.0, 4.0)
 SEAMS = 12  # a process that is killed dies at one of its next seams, at most the last of so many
+RENAMED = "after replace"  # where a third of the kills at a seam strike a device: the name is not synced
 EARLY = (0.0, 0.1, 0.3)  # shares of the starts of processes that soon end in a kill or a loss of power
 YOUNG, YOUNG_S = 3.0, 600.0  # in its first seconds a federation has so many times as many of these kills
+TWICE = 0.5  # share of the processes killed at a seam whose next life loses power, with what the first life left
+EARLY_RENAMES = 4  # a server that starts renames about so many files
 EARLY_SEAMS = 40  # a process that starts makes about so many steps at which it can be killed
-EARLY_AT = ("", "before COMMIT")  # a process that starts comes to any of them, or a server to its first commit
+EARLY_AT = ("", "before COMMIT", RENAMED)  # a server that starts comes to any of them, its first commit or a rename
 WITHIN = "within COMMIT"  # where a third of the kills at a seam strike a server: what it wrote there is not synced
 CALLS = 200  # a disk that fails does so at one of so many calls. A server that starts makes most of them
 LEAP = 3600.0  # times the seconds of a fault that a wall clock leaps
@@ -57,8 +60,10 @@ class Fault:
 
     @property
     def at(self) -> str:
-        """The beginning of the names of the seams at which a server is killed."""
-        return WITHIN if self.seams % 3 == 1 else ""
+        """The beginning of the names of the seams at which a process is killed."""
+        if self.seams % 3 != 1:
+            return ""
+        return WITHIN if "server" in self.kind else RENAMED
 
     @property
     def calls(self) -> int:

@@ -8,6 +8,9 @@ bytes wait, and after SILENCE_S seconds both sides hear that the connection is l
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +18,7 @@ from typing import Any
 from bench.vopr.fiber import Fiber
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
+from bench.vopr.tls import Contexts
 
 LATENCY_S = 0.3  # most seconds that bytes take
 SILENCE_S = 60.0  # seconds without an answer after which the kernel gives up a connection
@@ -31,7 +35,7 @@ class Direction:
         self._network, self._client, self.owner, self._deliver = network, client, owner, deliver
         self._latency = network.stream.random() * LATENCY_S
         self._pieces: deque[bytes | OSError] = deque()
-        self._last, self._is_over = 0.0, False
+        self._last, self._is_over, self._is_behind = 0.0, False, False
 
     def send(self, data: bytes) -> None:
         """Send bytes, in one piece or in two."""
@@ -45,8 +49,14 @@ class Direction:
         if error is None:
             self._add(b"", after_s)
         elif not self._is_over:
-            self._pieces = deque([error])
+            self._pieces, self._is_behind = deque([error]), False
             self._network.schedule.after(after_s, lambda: self._arrive(is_error=True), self.owner)
+
+    def end_behind(self, error: OSError, after_s: float) -> None:
+        """End the direction with an error behind what was sent, as the system delivers the last words of a process."""
+        if not self._is_over:
+            self._is_behind = True  # a process that is halted again can take its events in another order
+            self._add(error, after_s)
 
     def _add(self, piece: bytes | OSError, after_s: float = 0.0) -> None:
         schedule, stream = self._network.schedule, self._network.stream
@@ -60,7 +70,11 @@ class Direction:
         if clear > schedule.now and not is_error:
             schedule.at(clear, self._arrive, self.owner)
             return
-        if not self._pieces or self._is_over or (isinstance(self._pieces[0], OSError) and not is_error):
+        if (
+            not self._pieces
+            or self._is_over
+            or (isinstance(self._pieces[0], OSError) and not (is_error or self._is_behind))
+        ):
             return
         piece = self._pieces.popleft()
         self._is_over = not piece or isinstance(piece, OSError)
@@ -163,7 +177,7 @@ class DeviceLink:
 
     def __init__(self, network: Network, wire: ServerWire, device: Process) -> None:
         self._network, self._wire, self._device = network, wire, device
-        self._received, self._end = bytearray(), None
+        self._received, self._end, self._is_lost = bytearray(), None, False
         self._timeout_s: float | None = None
         self.fiber: Fiber | None = None
 
@@ -179,8 +193,9 @@ class DeviceLink:
         self._timeout_s = seconds
 
     def sendall(self, data: bytes) -> None:
-        if isinstance(self._end, OSError):
-            raise self._end
+        self._raise()
+        if self._is_lost:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         self._wire.to_server.send(bytes(data))
 
     def recv(self, size: int) -> bytes:
@@ -193,9 +208,15 @@ class DeviceLink:
             self.fiber.wait(left)
         data = bytes(self._received[:size])
         del self._received[:size]
-        if data or not isinstance(self._end, OSError):
-            return data
-        raise self._end
+        if not data:
+            self._raise()
+        return data
+
+    def _raise(self) -> None:
+        """Raise the error that has ended the connection, once. Then the socket is at its end, as the system's is."""
+        if isinstance(self._end, OSError):
+            error, self._end, self._is_lost = self._end, b"", True
+            raise error
 
     def __enter__(self) -> DeviceLink:
         return self
@@ -242,14 +263,21 @@ class Network:
 
     listener  of the server that runs, or None
     flips     share of pieces in which one bit is changed on its way
+    contexts  for TLS, or None
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, contexts: Contexts | None = None) -> None:
         self.schedule, self.stream = schedule, schedule.stream("network")
         self.listener: Listener | None = None
         self.flips = 0.0
+        self.contexts = contexts
         self._wires: list[ServerWire] = []
         self._cut_until: dict[int, float] = {}
+
+    @property
+    def device_context(self) -> ssl.SSLContext | None:
+        """The context of the devices for TLS, or None."""
+        return None if self.contexts is None else self.contexts.device
 
     def clear_at(self, client: int) -> float:
         """Return the time from which the client is no longer cut off."""
@@ -299,11 +327,17 @@ class Network:
             self.forget(wire)
 
     def died(self, process: Process, loses_power: bool) -> None:
-        """End the connections of a process that was killed. After a loss of power the other side hears of it late."""
+        """End the connections of a process that was killed. What it has sent may arrive.
+
+        After a loss of power the other side hears of it late.
+        """
         longest = SILENCE_S if loses_power else LATENCY_S
         for wire in [each for each in self._wires if process in (each.to_server.owner, each.to_device.owner)]:
             other = wire.to_server if wire.to_device.owner is process else wire.to_device
-            other.end(ConnectionResetError("the peer is gone"), self.stream.random() * longest)
+            arrives = self.stream.random() < 0.5
+            (other.end_behind if arrives else other.end)(
+                ConnectionResetError("the peer is gone"), self.stream.random() * longest
+            )
             self.forget(wire)
 
     def _of(self, client: int) -> list[ServerWire]:

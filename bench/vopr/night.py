@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.vopr.case import Case
+from bench.vopr.tls import TRANSPORTS
 from bench.vopr.world import Outcome, simulated
 
 METHODS = (
@@ -29,7 +30,8 @@ SCHEDULES = 100  # schedules that one process simulates before another process t
 
 @dataclass(frozen=True)
 class Night:
-    """The schedules of a night: seeds from `first` on, each with the next method.
+    """The schedules of a night: seeds from `first` on, each with the next method. Ten schedules over
+    one transport follow ten over the other one.
 
     like    a case whose seed and method are replaced
     commit  the version of the code
@@ -42,7 +44,8 @@ class Night:
 
     def cases(self) -> Iterator[Case]:
         for seed in range(self.first, self.first + self.count):
-            yield replace(self.like, seed=seed, method=METHODS[seed % len(METHODS)])
+            transport = TRANSPORTS[seed // len(METHODS) % len(TRANSPORTS)]
+            yield replace(self.like, seed=seed, method=METHODS[seed % len(METHODS)], transport=transport)
 
     @property
     def head(self) -> dict[str, Any]:
@@ -121,6 +124,7 @@ def _record(outcome: Outcome) -> dict[str, Any]:
     return {
         "seed": outcome.case.seed,
         "method": outcome.case.method,
+        "transport": outcome.case.transport,
         "failure": outcome.failure,
         "hours": round(outcome.hours, 2),
         "rounds": outcome.rounds,

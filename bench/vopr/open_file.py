@@ -50,7 +50,12 @@ def opening(process: Callable[[], Process | None], real: Callable[..., Any]) -> 
 
     def opened(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **options: Any) -> Any:
         found = process()
-        if found is None or "b" not in mode or not isinstance(file, Path) or found.disk.home not in file.parents:
+        if (
+            found is None
+            or "b" not in mode
+            or not isinstance(file, Path)
+            or not str(file).startswith(found.disk.prefix)
+        ):
             return real(file, mode, buffering, *args, **options)
         found.call(f"open {file.name}", file)
         raw = OpenFile(file, mode.replace("b", ""), opener=options.get("opener"))

@@ -23,6 +23,7 @@ class Process:
     halted_until  time until which it does nothing, as a process that is stopped or a machine that sleeps
     full_until    time until which its disk is full
     disk_error    the call that failed with an error of the disk in this life, or ""
+    is_struck     whether it was killed at a seam
     on_death      called with the process and whether the power was lost, when it is killed
     """
 
@@ -30,7 +31,7 @@ class Process:
         self.name, self.schedule, self.disk = name, schedule, disk
         self.is_alive, self.halted_until, self.full_until = True, 0.0, 0.0
         self._on_death, self._seams_left, self._loses_power = on_death, 0, False
-        self.disk_error, self._at = "", ""
+        self.disk_error, self._at, self.is_struck = "", "", False
 
     def arm(self, seams: int, loses_power: bool, at: str = "") -> None:
         """Kill the process at its next but `seams` - 1 seam whose name begins with `at`."""
@@ -48,6 +49,7 @@ class Process:
         self._seams_left -= 1
         if not self._seams_left:
             self.schedule.note(f"{self.name} is killed at {seam}")
+            self.is_struck = True
             self.kill(self._loses_power)
             raise KilledError(seam)
 

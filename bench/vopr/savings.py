@@ -7,13 +7,16 @@ from contextlib import contextmanager
 from functools import lru_cache
 from unittest import mock
 
+from bench.vopr.agent import remembered_power
 from bench.vopr.stub_steps import StubSteps
+from edgefl.deployment.agent import machine_status, service
 from edgefl.deployment.device import device_model
 from edgefl.learning.running import graph_learner
 from edgefl.learning.running.training_steps import TrainingSteps
 from edgefl.server import live_report
 
 REPORT_S = 60.0  # virtual seconds between two reports for observers, which are 1 s in a served run
+LOOK_S = 5.0  # virtual seconds between two looks of an agent that waits, which are 0.5 s in a service
 STEPS = {"stub": StubSteps, "real": TrainingSteps}
 
 
@@ -22,8 +25,11 @@ def made(training: str) -> Iterator[None]:
     """Save time for the length of the with block. `training` is a name in STEPS.
 
     The server reports to observers once a minute, and all devices read the one model that they begin with from memory.
+    An agent that waits looks at its turns as often as at its machine, whose power it reads again once it has changed.
     """
     with (
+        mock.patch.object(service, "LOOK_EVERY_S", LOOK_S),
+        mock.patch.object(machine_status, "power", remembered_power),
         mock.patch.object(live_report, "EVERY_S", REPORT_S),
         mock.patch.object(live_report, "BEAT_S", REPORT_S),
         mock.patch.object(device_model, "unpack", lru_cache(device_model.unpack)),

@@ -134,6 +134,7 @@ def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlit
 
     class Connection(sqlite3.Connection):
         begun: bytes | None = None  # head of the log at the last commit
+        level: int | None = None  # SQLite's PRAGMA synchronous, which stays what it is at the first commit
 
         def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
             found = process()
@@ -160,11 +161,12 @@ def _connection(process: Callable[[], Process | None], file: Path) -> type[sqlit
 
         def _sync(self, found: Process) -> None:
             """Sync what a commit has synced: the log, and the database if the log has begun anew since a checkpoint."""
-            (level,) = super().execute("PRAGMA synchronous").fetchone()
-            if level < FULL or not log.exists():
+            if self.level is None:
+                (self.level,) = super().execute("PRAGMA synchronous").fetchone()
+            if self.level < FULL or not os.path.exists(log):
                 return
             found.disk.sync_own(log)
-            begun = content_of(log)[:LOG_HEAD]
+            begun = content_of(log, LOG_HEAD)
             if self.begun not in (None, begun):
                 found.disk.sync_own(file)
             self.begun = begun

@@ -27,6 +27,7 @@ from edgefl.server.schema import DATABASE
 from edgefl.server.server_setup import staff
 from edgefl.server.store import Store
 
+HOST = "10.1.0.1"  # address of the server
 RUN = "run"  # folder of the run on the server's disk
 
 
@@ -120,7 +121,8 @@ class ServerProcess(Process):
         self.interrupt = loop.interrupt
         loop.began = self._tasks
         service.network.listener = listener
-        address = ListenAddress("10.1.0.1", 1, sockets=(listener,))  # type: ignore[arg-type]
+        tls = None if service.network.contexts is None else service.network.contexts.server
+        address = ListenAddress(HOST, 1, tls, sockets=(listener,))  # type: ignore[arg-type]
         task = loop.create_task(self.server.run(address, lambda host, port: nullcontext(), LINGER_S))
         task.add_done_callback(self._ended)
 

@@ -24,8 +24,9 @@ from bench.vopr.operator import Operator
 from bench.vopr.process import Process
 from bench.vopr.replay import check_replay
 from bench.vopr.schedule import Schedule
-from bench.vopr.server import RUN, ServerProcess, Service
+from bench.vopr.server import HOST, RUN, ServerProcess, Service
 from bench.vopr.settings import Settings, drawn_rules
+from bench.vopr.tls import contexts
 from bench.vopr.watch import Watch
 from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.server.round_rules import Rules
@@ -70,7 +71,8 @@ class World:
         per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
         rounds = max(2, round(case.hours * 3600 / ROUND_S))
         self.members = federation.made(case.seed, case.method, devices, per_round, rounds)
-        self.network, self.ledger = Network(schedule), Ledger()
+        tls = contexts(HOST) if case.transport == "tls" else None
+        self.network, self.ledger = Network(schedule, tls), Ledger()
         self.network.flips = stream.choice((0.0, 0.0, 1e-2))
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
         eval_every = self.members.assembled.experiment.eval_interval
@@ -88,6 +90,7 @@ class World:
         agents = schedule.stream("agents")
         share = agents.choice((0.0, 0.0, 0.5))
         self._operator.agents = {client for client in range(devices) if agents.random() < share} - self._liars
+        self._unsynced = set[str]()  # names of processes that were killed between two steps of a write
         self._machines = {
             client: Machine(root / f"machine-{client}", schedule) for client in sorted(self._operator.agents)
         }
@@ -191,13 +194,19 @@ class World:
     def _strike_early(self, process: Process) -> None:
         """Let a process that starts sometimes be killed, or lose its power, before it has done much."""
         share = self._early * (faults.YOUNG if self.schedule.now < faults.YOUNG_S else 1.0)
-        if not self._is_calm and self._stream.random() < share:
-            at = "" if isinstance(process, DeviceProcess) else self._stream.choice(faults.EARLY_AT)
-            seams = 1 if at else self._stream.randrange(1, faults.EARLY_SEAMS + 1)
-            process.arm(seams, self._stream.random() < 0.5, at)
+        leaves = process.name in self._unsynced
+        self._unsynced.discard(process.name)
+        if not self._is_calm and self._stream.random() < (faults.TWICE if leaves else share):
+            places = faults.EARLY_AT[1:2] if leaves else faults.EARLY_AT
+            at = "" if isinstance(process, DeviceProcess) else self._stream.choice(places)
+            most = {"": faults.EARLY_SEAMS, faults.RENAMED: faults.EARLY_RENAMES}.get(at, 1)
+            seams = self._stream.randrange(1, most + 1)
+            process.arm(seams, leaves or self._stream.random() < 0.5, at)
 
     def _died(self, process: Process, loses_power: bool) -> None:
         self.crashes += 1
+        if process.is_struck and not loses_power:
+            self._unsynced.add(process.name)
         self.network.died(process, loses_power)
         seconds = min(faults.away_s(self._stream), RESTART_S if self._is_calm else faults.LONGEST_S)
         if isinstance(process, DeviceProcess):
@@ -256,8 +265,7 @@ class World:
             process.kill(loses_power=False)
             self._operator.rot(process)
         elif fault.seams:
-            at = fault.at if whom == "server" else ""
-            process.arm(1 if at else fault.seams, loses_power=what == "power", at=at)
+            process.arm(1 if fault.at else fault.seams, loses_power=what == "power", at=fault.at)
         else:
             process.kill(loses_power=what == "power")
 

@@ -12,12 +12,13 @@ import pytest
 
 from bench.mutants import tree
 from bench.vopr import command
+from bench.vopr.case import Case
 from bench.vopr.disk import Disk
 from bench.vopr.ledger import BrokenPromiseError, Ledger
 from bench.vopr.mutants import MUTANTS
 from bench.vopr.schedule import Schedule
 from bench.vopr.shrinking import kind
-from bench.vopr.world import Outcome, simulate
+from bench.vopr.world import Outcome, simulate, simulated
 from edgefl.protocol.wire.messages import Verdict
 from edgefl.server.events import Enrolment, ReplyJudged, RoundOpened
 from edgefl.server.store import Store
@@ -48,6 +49,12 @@ def test_a_seed_repeats_itself_and_keeps_every_promise(method: str, seed: int) -
 )
 def test_a_seed_that_found_a_fault_holds(seed: int, devices: int) -> None:
     assert simulate(seed, hours=0.25, devices=devices, method="fedavg").failure is None
+
+
+def test_a_round_that_has_begun_goes_on_though_an_operator_wants_more_clients() -> None:
+    """The server judged a reply late that came while the resumed round 1 waited, and then waited for that reply."""
+    faults = (9, 20, 31, 37, 60, 67, 72, 74, 87)
+    assert simulated(Case(264, 0.15, 4, "fedspu", kept=faults, often=3.0)).failure is None
 
 
 def test_the_record_of_what_was_found_names_seeds_that_the_command_takes() -> None:

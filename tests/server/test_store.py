@@ -17,6 +17,7 @@ import pytest
 
 from edgefl.errors import RunError
 from edgefl.server import run_history
+from edgefl.server import store as store_module
 from edgefl.server.events import Enrolment, ProvenanceRecorded, ReplyJudged, RoundClosed, RoundOpened
 from edgefl.server.run_progress import Progress, Ruling
 from edgefl.server.schema import create
@@ -394,3 +395,14 @@ def test_the_state_is_what_was_given(tmp_path: Path) -> None:
     found = run_history.final_state(tmp_path)
     assert found.values == state(1).values
     assert found.arrays["model"]["w"].tobytes() == state(1).arrays["model"]["w"].tobytes()
+
+
+def test_a_store_that_cannot_be_opened_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(folder: Path, commit: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(store_module, "LastCommit", fails)
+    with pytest.raises(RunError, match="cannot be written"):
+        Store(tmp_path)
+    opened = [os.readlink(link.path) for link in os.scandir("/proc/self/fd") if os.path.exists(link.path)]
+    assert [name for name in opened if name.startswith(str(tmp_path))] == []

@@ -319,7 +319,7 @@ def check(message: Message) -> None:
     """
     if isinstance(message, Train | Trained | Evaluate):
         message = msgspec.structs.replace(message, payload=dict.fromkeys(message.payload, b""))
-    decode(NUMBERS[type(message)], encode(message))
+    _decoders[NUMBERS[type(message)]].decode(encode(message))
 
 
 def decode(number: int, data: bytes | bytearray) -> Message:

@@ -8,6 +8,8 @@ from msgspec import Struct, structs
 
 from edgefl.protocol.wire.printable import printable
 
+WITHOUT_TEXT = frozenset((bytes, bool, int, float, type(None)))  # types whose values hold no text
+
 LONGEST_SHOWN = 1000  # characters shown of one text of a peer
 
 
@@ -38,6 +40,8 @@ def whole(text: str) -> str:
 
 def of_peer(value: Any) -> Any:
     """Return a decoded value with each text in it as PeerText, including names, keys and elements."""
+    if type(value) in WITHOUT_TEXT:  # most values of a message, and a match is slow
+        return value
     match value:
         case str():
             return PeerText(value)
@@ -46,6 +50,7 @@ def of_peer(value: Any) -> Any:
         case list() | tuple():
             return type(value)(map(of_peer, value))
         case Struct():
-            found = {name: of_peer(each) for name, each in structs.asdict(value).items()}
-            return structs.replace(value, **found)
+            fields = [(name, getattr(value, name)) for name in value.__struct_fields__]
+            found = {name: of_peer(each) for name, each in fields if type(each) not in WITHOUT_TEXT}
+            return structs.replace(value, **found) if found else value
     return value
