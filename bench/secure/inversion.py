@@ -154,6 +154,23 @@ def rows(data: DataSet, cases: list[Case], seeds: list[int], attack: GradientAtt
     return found
 
 
+def table(found: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table in Markdown: mean PSNR and share of matched pictures, over all seeds."""
+    sizes = ["one update", *(f"sum of {size}" for size in SIZES[1:])]
+    head = ["model", "pictures of a device", "local steps", "attack", *sizes]
+    lines = [head, ["---"] * len(head)]
+    for work in dict.fromkeys((row["model"], row["samples"], row["steps"], row["attack"]) for row in found):
+        of_work = [row for row in found if (row["model"], row["samples"], row["steps"], row["attack"]) == work]
+        cells = [_cell([row for row in of_work if row["clients"] == size]) for size in SIZES]
+        lines.append([f"`{work[0]}`", *map(str, work[1:]), *cells])
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _cell(seeds: list[dict[str, Any]]) -> str:
+    psnr, matched = (float(np.mean([row[name] for row in seeds])) for name in ("psnr", "matched"))
+    return f"{psnr:.1f} dB, {100 * matched:.0f} %"
+
+
 def shown(data: DataSet, case: Case, seed: int, attack: GradientAttack) -> dict[int, dict[str, Rebuilt]]:
     """Return what the attacks rebuild from open updates and from sums of the same clients, by the clients of a sum."""
     return {size: attacked(Victims(data, replace(case, clients=size), seed), attack) for size in SIZES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bench.secure.inversion_attacks import GradientAttack, gradients_of, neurons
 from edgefl.experiment.data.catalog import load
 from edgefl.experiment.data.dataset import DataSet
 
+ROOT = Path(__file__).resolve().parents[2]
 ONE = Case("feddyn_mlp", 2, 1, 1)
 SHORT = GradientAttack(60)
 
@@ -26,8 +28,12 @@ def digits() -> DataSet:
 
 
 @pytest.fixture(autouse=True)
-def few_victims(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_victims_and_one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(inversion, "VICTIMS", 5)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the tensors are so small that threads cost more than they save
+    yield
+    torch.set_num_threads(threads)
 
 
 def test_pictures_are_rebuilt_from_one_update_and_worse_from_a_sum(digits: DataSet) -> None:
@@ -82,3 +88,24 @@ def test_the_command_prints_rows_and_draws_a_small_picture(
     assert {each["pictures"] for each in row["rows"]} == {10}
     assert 10_000 < (tmp_path / "rebuilt.png").stat().st_size < 200_000
     assert np.isfinite([each["psnr"] for each in row["rows"]]).all()
+
+
+def test_the_pages_table_is_that_of_the_record() -> None:
+    lines = (ROOT / "bench/secure/record.jsonl").read_text().splitlines()
+    recorded = [row for row in map(json.loads, lines) if row["what"] == "inversion"][-1]
+    page = (ROOT / "docs/secure-aggregation.md").read_text()
+    assert "\n".join(inversion.table(recorded["rows"])) in page
+    assert {row["victims"] for row in recorded["rows"]} == {20, 21}
+    assert (ROOT / "docs/inversion.png").stat().st_size < 200_000
+
+
+def test_the_table_has_the_means_over_the_seeds() -> None:
+    row = {"model": "feddyn_mlp", "samples": 4, "steps": 1, "attack": "neuron"}
+    rows = [
+        {**row, "clients": clients, "seed": seed, "psnr": 20.0 + clients + seed, "matched": 0.5 * seed}
+        for clients in inversion.SIZES
+        for seed in (0, 1)
+    ]
+    assert inversion.table(rows)[-1] == (
+        "| `feddyn_mlp` | 4 | 1 | neuron | 21.5 dB, 25 % | 23.5 dB, 25 % | 25.5 dB, 25 % | 30.5 dB, 25 % |"
+    )
