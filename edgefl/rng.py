@@ -19,10 +19,10 @@ because the methods of that class may change.
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from numpy.random.bit_generator import ISeedSequence
 
 INIT = "init"  # initial parameters
 SELECT = "select"  # which clients take part in a round
@@ -61,7 +61,7 @@ def stream(seed: int, purpose: str, client: int = 0, round: int = 0, extra: int 
     key = [_word("seed", seed), PURPOSES[purpose]]
     counter = [0, _word("extra", extra), _word("client", client), _word("round", round)]
     start = np.array(counter, np.uint64)
-    return Stream(np.random.Philox(_Key(key), counter=start))  # type: ignore[arg-type]  # the stubs lack ISeedSequence
+    return Stream(np.random.Philox(_key_type()(key), counter=start))
 
 
 def sample_ids(key: int, n: int, k: int) -> npt.NDArray[np.int32]:
@@ -74,18 +74,23 @@ def sample_ids(key: int, n: int, k: int) -> npt.NDArray[np.int32]:
     return stream(key, IDS).sample(n, k).astype(np.int32)
 
 
-class _Key(ISeedSequence):
-    """The key of a Philox generator in the place of its seed.
+@lru_cache
+def _key_type() -> type:
+    """Return the type of a Philox generator's key, in the place of a random seed. numpy.random is loaded at the first
+    draw, because it takes 2 MB.
 
     NumPy asks the system for a random seed where it is given a key alone, which takes six times as long.
     """
+    from numpy.random.bit_generator import ISeedSequence
 
-    def __init__(self, words: list[int]) -> None:
-        self._words = np.array(words, np.uint64)
+    class Key(ISeedSequence):
+        def __init__(self, words: list[int]) -> None:
+            self._words = np.array(words, np.uint64)
 
-    def generate_state(self, n_words: int, dtype: npt.DTypeLike = np.uint32) -> npt.NDArray[np.uint64]:
-        """Return the two words of the key."""
-        return self._words
+        def generate_state(self, n_words: int, dtype: npt.DTypeLike = np.uint32) -> npt.NDArray[np.uint64]:
+            return self._words
+
+    return Key
 
 
 class Stream:

@@ -120,14 +120,6 @@ class RoundSequence:
         return min(self._rules.wait_for, self._task.clients)
 
     @property
-    def _is_too_early(self) -> bool:
-        """Whether round 1 waits for more clients. Once it is in the log it goes on, also if an operator now wants more.
-
-        Otherwise a reply that comes while it waits would be judged late, and the round would ask for it once more.
-        """
-        return self.round == 0 and self._stored.opened is None and len(self._clients.capacities) < self.wanted
-
-    @property
     def opened_at(self) -> float | None:
         """The time at which the open round or evaluation was opened, or None if neither is open."""
         return None if self.open is None and self.evaluation is None else self._opened_at
@@ -142,15 +134,15 @@ class RoundSequence:
         """Go on after the last closed round: with its evaluation, the end, or the next round."""
         if self._empty >= self._rules.max_empty_rounds and not self.done:
             raise RunError(stuck(self.round, self._empty, self._log_record))
+        is_early = self.round == 0 and self._stored.opened is None and len(self._clients.capacities) < self.wanted
         is_scored = self.done or is_evaluated(self.round, self._rules.eval_every, self._rules.evaluate_first)
-        is_due = self.round > 0 and is_scored
-        if self._rules.secure is not None:  # clients are not asked for their scores
-            is_due = is_due and self._common is not None and MODEL in self.state.arrays
-        if is_due and self._scored < self.round:
+        if self._rules.secure is not None:  # no client is asked for its scores
+            is_scored &= self._common is not None and MODEL in self.state.arrays
+        if is_scored and self._scored < self.round:
             self._evaluate(now)
         elif self.done:
             self._finish(now)
-        elif self._is_too_early or self._is_refused_by_all:
+        elif is_early or self._is_refused_by_all:
             self.phase = "waiting"
         else:
             self._begin(now)

@@ -132,6 +132,18 @@ def test_layouts_differ_where_coordinates_differ() -> None:
     assert len({ReplyLayout.of(plan, shared.spec).draw for plan in shared.plans(1)}) == 2  # one for each tier
 
 
+def test_a_client_that_was_sent_another_model_has_another_draw() -> None:
+    """So a lying server cannot single out a client by its model: the terms of its group do not fit."""
+    game = Summing(METHODS[0])
+    plan = game.plans(1)[0]
+    blocks = dict(plan.payload[MODEL].blocks)
+    name, block = next(iter(blocks.items()))
+    other = np.ascontiguousarray(block.values + np.float32(1e-3))
+    forged = replace(plan, payload={MODEL: Update({**blocks, name: Block(block.shape, block.index, other)})})
+    draws = {ReplyLayout.of(each, game.spec).draw for each in (plan, forged, replace(plan, settings={"keep": 0.5}))}
+    assert len(draws) == 3
+
+
 def test_a_reply_that_cannot_be_summed_is_refused() -> None:
     game = Summing(METHODS[0])
     plan = game.plans(1)[0]

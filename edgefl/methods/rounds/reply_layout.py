@@ -53,9 +53,13 @@ class Place:
 
 @dataclass(frozen=True)
 class ReplyLayout:
-    """The places of all values, in the order of the vector."""
+    """The places of all values, in the order of the vector.
+
+    sent  SHA-256 of what the clients were sent. A server that sends one client another model has another layout for it
+    """
 
     places: tuple[Place, ...]
+    sent: bytes
 
     @staticmethod
     def of(plan: Plan, spec: ModelSpec) -> ReplyLayout:
@@ -71,12 +75,12 @@ class ReplyLayout:
                 )
             for name in sorted(expected_names(plan, payload, spec)):
                 found.append(Place(payload, name, spec.params[name].shape, planned_index(plan, payload, name, spec)))
-        return ReplyLayout(tuple(found))
+        return ReplyLayout(tuple(found), _sent(plan))
 
     @cached_property
     def draw(self) -> str:
-        """The name of the draw of neurons that all clients of this layout share, 32 hexadecimal digits."""
-        parts = [place.to_bytes() for place in self.places]
+        """The name of the draw, 32 hexadecimal digits. Clients of one draw have one layout and were sent one model."""
+        parts = [self.sent, *(place.to_bytes() for place in self.places)]
         return hashlib.sha256(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).hexdigest()[:32]
 
     @cached_property
@@ -102,6 +106,16 @@ class ReplyLayout:
             found[place.payload, place.parameter] = vector[start:end].reshape(shape)
             start = end
         return found, {name: int(vector[start + i]) for i, name in enumerate(FIGURES)}
+
+
+def _sent(plan: Plan) -> bytes:
+    """Return the SHA-256 of the values and the settings that a plan brings to its client."""
+    digest = hashlib.sha256(repr(sorted(item for item in plan.settings.items() if item[1] is not None)).encode())
+    for payload, update in sorted(plan.payload.items()):
+        for name, block in sorted(update.blocks.items()):
+            digest.update(Place(payload, name, block.shape, block.index).to_bytes())
+            digest.update(np.ascontiguousarray(block.values).data)
+    return digest.digest()
 
 
 def _ids(index: Axes | Flat | None) -> list[np.ndarray | None]:
