@@ -85,9 +85,20 @@ class Planner:
             return found
         return None if found - refusing == everybody else found - refusing
 
-    def again(self, state: State, round: int, candidates: frozenset[int] | None) -> list[Plan]:
-        """Return the plans of a round that was begun in an earlier process, with these candidates."""
-        return self._plan(state, round, candidates)
+    def again(
+        self, state: State, round: int, candidates: frozenset[int] | None, lost: AbstractSet[int] = frozenset()
+    ) -> list[Plan]:
+        """Return the plans of a round that was begun in an earlier process, with these candidates.
+
+        lost  clients that came into the round after a loss. A client that has lost its state since it answered is not
+              among them, because its answer belongs to the plan of before
+        """
+        everybody, self._everybody = self._everybody, replace(self._everybody, lost=lost)
+        try:
+            return self._plan(state, round, candidates)
+        finally:
+            self._everybody = everybody
+            self.task = replace(self.task, lost=everybody.lost)
 
     def _plan(self, state: State, round: int, candidates: frozenset[int] | None) -> list[Plan]:
         self.task = replace(self._everybody, candidates=candidates, throughputs=self._throughputs(round))

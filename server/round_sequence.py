@@ -164,7 +164,8 @@ class RoundSequence:
         """Open the next round and ask its clients, or wait if nobody is there who may be chosen."""
         number, begun = self.round + 1, self._stored.opened is not None
         if begun:
-            plans = self._planner.again(self.state, number, self._stored.candidates.get(number))
+            begun_with = self._stored.candidates.get(number), self._rulings.lost_before(number, self._stored.losses)
+            plans = self._planner.again(self.state, number, *begun_with)
         else:
             plans = self._planner.take(self.state, number, self._clients.connected(), now, self.refusing)
         task = self._planner.task

@@ -57,9 +57,17 @@ class Rulings:
         """Return whether the client kept what it had trained in this round, however long ago."""
         return bool(self._trained.get(client, 0) >> round & 1)
 
-    def last_trained(self, client: int) -> int:
-        """Return the last round in which the client kept what it had trained, 0 before the first."""
-        return max(self._trained.get(client, 0).bit_length() - 1, 0)
+    def last_trained(self, client: int, before: int | None = None) -> int:
+        """Return the last round in which the client kept what it had trained, 0 before the first.
+
+        before  round from which on nothing counts. None: every round counts
+        """
+        rounds = self._trained.get(client, 0)
+        return max((rounds if before is None else rounds & (1 << before) - 1).bit_length() - 1, 0)
+
+    def lost_before(self, round: int, losses: Iterable[tuple[int, int]]) -> frozenset[int]:
+        """Return the clients that came into a round after a loss. `losses` has (client, after) as Progress has it."""
+        return frozenset(client for client, after in losses if after == self.last_trained(client, round))
 
     def judge(self, round: int, client: int, outcome: str) -> None:
         """Note that the client's reply has been judged, while the ruling on it is not durable yet."""

@@ -104,8 +104,8 @@ MUTANTS = (
     Mutant(
         "evaluation-due",
         "server/round_sequence.py",
-        "is_due and self._scored < self.round",
-        "is_due and self._scored <= self.round",
+        "is_scored and self._scored < self.round",
+        "is_scored and self._scored <= self.round",
         "an evaluation is made again and again",
         COORDINATOR,
     ),

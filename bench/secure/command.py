@@ -1,4 +1,4 @@
-"""`python -m bench secure rounds|orders|speed|inversion`: random rounds, orders of messages, times, and attacks."""
+"""`python -m bench secure rounds|orders|speed|inversion|served`: rounds, orders of messages, times, attacks, and runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from bench import machine
 from bench.secure import message_orders, random_rounds
 from bench.secure.liars_messages import SmallGroup
 from bench.secure.played_round import signatures_checked_once
+from bench.secure.served_run import ServedRun
 from edgefl.experiment.data.catalog import load
 
 RECORD = Path(__file__).parent / "record.jsonl"
@@ -86,4 +88,11 @@ def _inversion(options: argparse.Namespace) -> dict[str, Any]:
     return {"data": options.data, "attack": asdict(attack), "seeds": seeds, "rows": found}
 
 
-ACTIONS = {"rounds": _rounds, "orders": _orders, "speed": _speed, "inversion": _inversion}
+def _served(options: argparse.Namespace) -> dict[str, Any]:
+    """Serve 30 devices over TLS, with 40 SIGKILLs, and replay the run."""
+    run = ServedRun(seed=options.seed)
+    with tempfile.TemporaryDirectory(prefix="edgefl-secure-") as folder:
+        return {**asdict(run), **run.play(Path(folder))}
+
+
+ACTIONS = {"served": _served, "rounds": _rounds, "orders": _orders, "speed": _speed, "inversion": _inversion}

@@ -47,3 +47,11 @@ def test_whether_a_client_kept_what_it_trained_is_never_forgotten() -> None:
     assert [rulings.last_trained(client) for client in (0, 7, 8)] == [999, 2, 0]
     assert (rulings.is_planned(2, 0), rulings.of(2, 0), rulings.outcome(2, 0)) == (True, ACCEPTED, "accepted")
     assert rulings.outcome(1000, 0) == "refused"
+
+
+def test_a_client_that_lost_its_state_after_its_answer_came_into_the_round_with_it() -> None:
+    """A server that is started again makes the plan that the client has answered, and takes the answer in."""
+    rulings = Rulings({(4, 8): ACCEPTED}, {8: 1 << 2, 9: 1 << 2})
+    assert rulings.lost_before(4, [(8, 4)]) == frozenset()
+    assert rulings.lost_before(4, [(8, 2), (9, 2), (9, 1)]) == {8, 9}
+    assert rulings.lost_before(5, [(8, 4), (9, 1)]) == {8}
