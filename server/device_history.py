@@ -25,10 +25,11 @@ from edgefl.server.schema import DATABASE, LOG
 WINDOW = 16  # number of last closed rounds whose late replies every look still counts
 NOT_MODELS = (REFRESHED, TRAINING, HELD_OUT, "global_common")  # parts of an evaluation that are not shown as models
 OUTCOMES = ("accepted", "late", "refused", "absent")
-COUNTED = """SELECT client, coalesce(outcome, 'absent'), count(*), max(round), reason FROM participation
-    WHERE round > ? AND round <= ? GROUP BY client, coalesce(outcome, 'absent')"""
-BY_ROUND = """SELECT round, coalesce(outcome, 'absent'), count(*) FROM participation
-    WHERE round > ? AND round <= ? GROUP BY round, coalesce(outcome, 'absent')"""
+SHOWN = "CASE outcome WHEN 'masked' THEN 'accepted' WHEN 'not-opened' THEN 'late' ELSE coalesce(outcome, 'absent') END"
+COUNTED = f"""SELECT client, {SHOWN}, count(*), max(round), reason FROM participation
+    WHERE round > ? AND round <= ? GROUP BY client, {SHOWN}"""
+BY_ROUND = f"""SELECT round, {SHOWN}, count(*) FROM participation
+    WHERE round > ? AND round <= ? GROUP BY round, {SHOWN}"""
 
 
 @dataclass
@@ -46,6 +47,8 @@ class Trouble:
             "late": f"round {self.round}: its reply came after the round was closed",
             "absent": f"round {self.round}: no reply by the time the round was closed",
         }
+        if self.outcome == "late" and self.reason.startswith("group "):  # with secure aggregation
+            return self.reason
         return texts.get(self.outcome, f"round {self.round}: {self.outcome}: {self.reason}")
 
 

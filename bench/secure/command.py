@@ -1,4 +1,4 @@
-"""`python -m bench secure rounds|orders|speed|inversion|served`: rounds, orders of messages, times, attacks, and runs."""
+"""`python -m bench secure WHAT`: random rounds, orders of messages, times, attacks, and served runs."""
 
 from __future__ import annotations
 

@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from bench.faults.cluster import Cluster, await_, write_partitions
+from edgefl.deployment.device.device_state import GROUP
+from edgefl.deployment.device.digest_record import DIGEST_BYTES
 from edgefl.experiment.settings import Experiment
+from edgefl.protocol.secure.member_state import MemberState, Stage
 from edgefl.protocol.secure.roster import Roster, signed_roster
 from edgefl.protocol.trust.identity_files import make_identity, make_operator
 from edgefl.server import run_history
 from edgefl.server.secure_settings import SecureSettings
 
-LOOK_S = 0.2
+LOOK_S, LIMIT_S = 0.2, 120.0
+LOST_AFTER = (Stage.BEGUN, Stage.SHARED, Stage.MASKED, Stage.CONSENTED)
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,10 @@ class ServedRun:
             for client in range(self.clients):
                 cluster.start_device(client)
             await_(lambda: run_history.progress(cluster.run).round >= 1, "round 1 is closed")
+            lost = self._lose(cluster)
             killed = self._kill(cluster)
             cluster.finish()
-        return {**self._checked(cluster.run), **killed, "seconds": round(time.monotonic() - began, 1)}
+        return {**self._checked(cluster.run), **lost, **killed, "seconds": round(time.monotonic() - began, 1)}
 
     def _cluster(self, root: Path) -> Cluster:
         keys, ids = root / "keys", root / "identities"
@@ -91,6 +96,31 @@ class ServedRun:
         keys, ids = root / "keys", root / "identities"
         trust = "--key", str(keys / f"device-{client:04d}.key"), "--tls-ca", str(keys / "ca.pem")
         return *trust, "--identity", str(ids / str(client)), "--operator", str(ids / "operator.pub")
+
+    def _lose(self, cluster: Cluster) -> dict[str, int]:
+        """Kill a device right after each of its steps, and start it again when its group has gone on without it."""
+        found = Counter[str]()
+        for client, stage in enumerate(LOST_AFTER):
+            begun = self._stage(cluster, client)[0]
+            until = time.monotonic() + LIMIT_S
+            while not (
+                self._stage(cluster, client) == (begun + 1, stage) or self._stage(cluster, client)[0] > begun + 1
+            ):
+                if time.monotonic() > until:
+                    raise RuntimeError(f"client {client} has not come to the stage {stage.name} after {LIMIT_S:g} s")
+            cluster.devices[client].kill()
+            if self._stage(cluster, client) == (begun + 1, stage):
+                found[f"killed_{stage.name.lower()}"] += 1
+            time.sleep(1.5 * self.step_s)
+            cluster.start_device(client)
+        return dict(found)
+
+    def _stage(self, cluster: Cluster, client: int) -> tuple[int, Stage]:
+        """Return the last round in which a device began a group, and the last step that it has taken there."""
+        for file in cluster.state_of(client).glob(f"runs/*/{GROUP}"):
+            state = MemberState.from_bytes(file.read_bytes()[DIGEST_BYTES:])
+            return state.terms.round, state.stage
+        return 0, Stage.BEGUN
 
     def _kill(self, cluster: Cluster) -> dict[str, int]:
         """Kill processes until the run is over, and start each of them again after a while."""

@@ -88,6 +88,9 @@ class ServeProgress:
         if record.outcome == "late":
             line = f"the reply of client {record.client} for round {record.round} is late: {record.reason}"
             self._say(Alert(line, "late", record.client))
+        elif record.outcome == "not-opened":
+            line = f"client {record.client} is in no sum of round {record.round}: {record.reason}"
+            self._say(Alert(line, "late", record.client))
 
     def _say(self, line: LogLine) -> None:
         """Show the line, unless there have been many lines of its event and client."""
