@@ -266,11 +266,9 @@ class RoundSequence:
 
     def is_free(self, link: ClientConnection) -> bool:
         """Return whether the client is planned in the open round, is not asked yet, and has not sent its reply."""
-        if self.open is None:
+        if self.open is None or self.open.number in (link.asked, link.pending):
             return False
-        number = self.open.number
-        is_asked = link.asked == number or link.pending == number or link.client in self.open.answers
-        return link.client in self.open.clients and not is_asked
+        return link.client in self.open.clients and link.client not in self.open.answers
 
     def _ask_everybody(self, now: float) -> None:
         for link in self._clients.admitted():

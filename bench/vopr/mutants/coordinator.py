@@ -82,7 +82,7 @@ MUTANTS = (
     row(
         "planned-anew",
         ROUNDS,
-        "plans = self._planner.again(self.state, number, self._stored.candidates.get(number))",
+        "plans = self._planner.again(self.state, number, *begun_with)",
         "plans = self._planner.take(self.state, number, self._clients.connected(), now, self.refusing)",
         "a resumed round is planned again",
     ),
