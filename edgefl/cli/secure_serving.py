@@ -106,7 +106,7 @@ def check(assembled: AssembledExperiment, settings: SecureSettings) -> None:
     for more in range(per_round, task.clients + 1):
         if (sizes := group_sizes(algorithm, task, more))[0] >= smallest:
             raise ValueError(
-                f"--per-round {per_round} gives a group of {group_sizes(algorithm, task, per_round)[0]} clients; "
+                f"--per-round {per_round} gives a group of size {group_sizes(algorithm, task, per_round)[0]}; "
                 f"expected at least --per-round {more}, so that each of {len(sizes)} groups has {smallest} clients: "
                 f"--secure-least {settings.least}, and --secure-losses {settings.losses}"
             )
