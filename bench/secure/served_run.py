@@ -102,10 +102,10 @@ class ServedRun:
         found = Counter[str]()
         for client, stage in enumerate(LOST_AFTER):
             begun = self._stage(cluster, client)[0]
+            if begun >= self.rounds - 2:
+                break  # the last rounds are for the other kills
             until = time.monotonic() + LIMIT_S
-            while not (
-                self._stage(cluster, client) == (begun + 1, stage) or self._stage(cluster, client)[0] > begun + 1
-            ):
+            while self._stage(cluster, client) != (begun + 1, stage) and self._stage(cluster, client)[0] <= begun + 1:
                 if time.monotonic() > until:
                     raise RuntimeError(f"client {client} has not come to the stage {stage.name} after {LIMIT_S:g} s")
             cluster.devices[client].kill()
