@@ -46,7 +46,8 @@ class DeviceStateTracker:
         """Note that a reply of the client has been judged, durably or not."""
         if outcome in TRAINED:
             self._last[client] = max(round, self._last.get(client, 0))
-            self.behind.discard(client)
+            if (client, self._last[client]) not in self._losses:  # a loss after this round may be known already
+                self.behind.discard(client)
 
     def due(self, client: int) -> int:
         """Return the round whose state the client's device should hold."""

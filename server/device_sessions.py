@@ -49,7 +49,7 @@ class DeviceSessions:
         """Make the sessions. `method` is the method's name, for messages to people."""
         self._rounds, self._clients, self._holdings, self._rulings = rounds, clients, holdings, rulings
         self._declarations, self._queue, self._refusals = declarations, queue, refusals
-        rounds.groups.rule = self._judged
+        rounds.groups.rule, rounds.groups.promise = self._judged, self._promised
         self._arrivals = Arrivals(clients, holdings, method, queue, self._admit, rounds.plan_again, refusals, too_small)
 
     # Connections.
@@ -142,6 +142,11 @@ class DeviceSessions:
         self._rulings.judge(judged.round, judged.client, judged.outcome)
         self._holdings.judged(judged.client, judged.round, judged.outcome)
         self._queue.save(judged)
+
+    def _promised(self, round: int, client: int) -> None:
+        """Note that the client's reply will be in a sum, or be left out as a late reply is."""
+        self._rulings.judge(round, client, "not-opened")
+        self._holdings.judged(client, round, "not-opened")
 
     def _take_step(self, link: ClientConnection, message: GroupReply, now: float) -> None:
         """Take a device's step in its group. A message that does not fit ends the connection."""

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class GroupSteps:
     """The steps of the groups of one round at a time.
 
-    rule  takes the verdict of a client whose group is over
+    rule     takes the verdict of a client whose group is over
+    promise  takes round and client of a member of a formed group, which will get a verdict with which it keeps what it
+             has trained
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class GroupSteps:
         self._clients, self._queue, self._ask, self._wake_after, self._close = clients, queue, ask, wake_after, close
         self._round: SecureRound | None = None
         self.rule: Callable[[ReplyJudged], None] = lambda judged: None
+        self.promise: Callable[[int, int], None] = lambda round, client: None
 
     @property
     def is_stepping(self) -> bool:
@@ -54,6 +57,8 @@ class GroupSteps:
         else:
             self._wake_after(None, now)
             self._save(round.form())
+        for client in round.members:
+            self.promise(round.number, client)
         self._go_on(now)
 
     def take(self, client: int, message: GroupReply, now: float) -> None:

@@ -60,6 +60,10 @@ class OpenRound:
         """
         return None if client in self.answers or is_pending else self.request(client, left_s)
 
+    def may_plan_again(self, client: int) -> bool:
+        """Return whether a client's plan may change, because it has not been answered."""
+        return client not in self.answers
+
     def plan_again(self, client: int) -> None:
         """Plan again for a client whose capacity, throughput or loss has become known to the task."""
         self._plans[client] = self._algorithm.replan(self._task, self._state, self._plans[client])

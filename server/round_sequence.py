@@ -287,7 +287,7 @@ class RoundSequence:
     def plan_again(self, client: int) -> None:
         """Plan again for a client whose capacity, speed or loss has changed, where it has not answered the plan."""
         self._planner.forget()
-        if self.open is not None and client in self.open.clients and client not in self.open.answers:
+        if self.open is not None and client in self.open.clients and self.open.may_plan_again(client):
             self.open.plan_again(client)
 
     def judge(self, client: int, message: Trained | GroupReady, now: float) -> ReplyJudged | None:

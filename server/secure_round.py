@@ -18,7 +18,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan, Reply, refuse
 from edgefl.methods.rounds.exchange import NOT_DECLARED, Answer, ReplyClaim, sizes
 from edgefl.methods.rounds.reply_layout import ReplyLayout
-from edgefl.methods.rounds.round_closing import AggregationSettings, close, values_before
+from edgefl.methods.rounds.round_closing import AggregationSettings, close, counted, values_before
 from edgefl.methods.rounds.round_metrics import NOTHING, ClientRound, round_metrics
 from edgefl.methods.rounds.summed_reply import GroupTotal, bits_for, stand_in, weight_of
 from edgefl.methods.task import State, Task
@@ -154,6 +154,14 @@ class SecureRound(OpenRound):
     def is_complete(self, quorum: int | None, absent: AbstractSet[int] = frozenset()) -> bool:
         return self.is_formed or super().is_complete(quorum, absent)
 
+    def may_plan_again(self, client: int) -> bool:
+        """Return whether a client's plan may change. A device that has lost its state has lost what it was ready with,
+        unless its group is formed.
+        """
+        if not self.is_formed:
+            self.answers.pop(client, None)
+        return client not in self.answers
+
     # The steps of the groups.
 
     def message_for(self, client: int, is_pending: bool, left_s: float | None) -> Message | None:
@@ -212,6 +220,11 @@ class SecureRound(OpenRound):
         return self.is_formed and all(group.is_over for group in self.groups.values())
 
     @property
+    def members(self) -> list[int]:
+        """The clients that were ready when the groups were formed."""
+        return sorted({*self._group_of, *self._too_few})
+
+    @property
     def stepping(self) -> set[int]:
         """The clients whose message of a step may still come."""
         return {client for group in self.groups.values() for client in group.awaited()}
@@ -221,7 +234,7 @@ class SecureRound(OpenRound):
     def rulings(self) -> list[ReplyJudged]:
         """Return the verdicts of all clients that were ready."""
         found = []
-        for client in sorted({*self._group_of, *self._too_few}):
+        for client in self.members:
             group = self._group_of.get(client)
             is_in = group is not None and group.opened is not None and client in group.answered
             why = "" if is_in else self._why_not(client, group)
@@ -303,7 +316,8 @@ class SecureRound(OpenRound):
 
     def _weight(self, client: int) -> int:
         accumulator = Accumulator(self._task.spec, self._rule.aggregation, self._old)
-        return weight_of(self._algorithm, self._plans[client], self._accepted(client), accumulator)
+        reply = counted(self._algorithm, self._accepted(client), self._rule.most_examples)
+        return weight_of(self._algorithm, self._plans[client], reply, accumulator)
 
     def _event(self, draw: str, kind: Any, client: int = -1, data: bytes = b"") -> GroupEvent:
         event = GroupEvent(self.number, self._events, draw, kind, client, data)

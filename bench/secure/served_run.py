@@ -57,6 +57,7 @@ class ServedRun:
             keep=self.keep,
             epochs=1,
             aggregation="exact",
+            bound="off",
             partition="iid",
         )
 

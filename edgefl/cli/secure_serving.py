@@ -67,6 +67,9 @@ def prepare(how: argparse.Namespace, options: dict[str, Any]) -> SecureSettings 
     given = options.setdefault("aggregation", EXACT)
     if given != EXACT:
         raise ValueError(f"--aggregation {given} with --secure, which hides single replies; expected exact")
+    bound = options.setdefault("bound", "off")
+    if bound != "off":
+        raise ValueError(f"--bound {bound} with --secure, which hides single replies; expected off")
     options.setdefault("method", [METHOD])
     numbers = how.secure_least, how.secure_losses, how.secure_colluders, how.secure_step
     return SecureSettings(read_signed_roster(how.roster), *numbers)
@@ -90,8 +93,9 @@ def check(assembled: AssembledExperiment, settings: SecureSettings) -> None:
     ((_, algorithm),) = assembled.algorithms.items()
     if why := problem(algorithm):
         raise ValueError(f"--secure: {why}")
-    if experiment.values != "float32":
-        raise ValueError(f"--values {experiment.values} with --secure; expected float32")
+    for name, expected in (("values", "float32"), ("aggregation", EXACT), ("bound", "off")):
+        if getattr(experiment, name) != expected:
+            raise ValueError(f"--{name} {getattr(experiment, name)} with --secure; expected {expected}")
     task = assembled.federation.task(experiment.rounds)
     roster, smallest = settings.roster, settings.smallest
     missing = [client for client in range(task.clients) if client not in roster.keys or client in roster.revoked]

@@ -39,6 +39,7 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], *options: str) -
         ("--method subfedavg --clients 25", "method subfedavg needs the replies of single clients"),
         ("--method fedavg --clients 25 --values float16", "--values float16 with --secure; expected float32"),
         ("--method fedavg --aggregation median", "--aggregation median with --secure, which hides single"),
+        ("--method fedavg --bound clip", "--bound clip with --secure, which hides single replies; expected off"),
         ("--method fedavg --secure-least 2", "--secure-least 2; expected at least 3"),
     ],
 )

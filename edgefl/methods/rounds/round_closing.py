@@ -82,8 +82,8 @@ def close(
     """
     accepted = sorted(accepted, key=lambda pair: pair[0].client)
     old = values_before(algorithm, state)
-    replies = {plan.client: _counted(algorithm, reply, aggregation_settings.most_examples) for plan, reply in accepted}
-    counted = {plan.client: replies[plan.client].examples for plan, r in accepted if replies[plan.client] is not r}
+    replies = {plan.client: counted(algorithm, reply, aggregation_settings.most_examples) for plan, reply in accepted}
+    limited = {plan.client: replies[plan.client].examples for plan, r in accepted if replies[plan.client] is not r}
     beyond: dict[int, str] = {}
     if aggregation_settings.bound.kind != "off":
         replies, beyond = _bounded(replies, aggregation_settings.bound, old, task.spec)
@@ -100,7 +100,7 @@ def close(
     stopped = [client for client, reply in replies.items() if reply.status == "stopped"]
     after = after_round(task, algorithm, state, after, stopped, round)
     is_out = aggregation_settings.bound.kind == "refuse"
-    return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, counted, accumulator.clipped)
+    return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, limited, accumulator.clipped)
 
 
 def values_before(algorithm: Algorithm, state: State) -> dict[str, Params]:
@@ -108,7 +108,7 @@ def values_before(algorithm: Algorithm, state: State) -> dict[str, Params]:
     return {name: params for name, params in state.arrays.items() if name not in algorithm.changes}
 
 
-def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
+def counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
     """Return the reply with its samples, and its steps, reduced to the limit."""
     if most is None or reply.examples <= most:
         return reply
