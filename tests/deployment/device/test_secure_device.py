@@ -1,0 +1,174 @@
+"""A device in secure aggregation, on its disk: what it refuses, and what it repeats after a kill."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from edgefl.deployment.device.device_profile import SecureProfile
+from edgefl.deployment.device.device_protocol import Device
+from edgefl.deployment.device.device_state import GROUP, DeviceState, Membership
+from edgefl.deployment.device.round_file import StoredSummand
+from edgefl.deployment.device.secure_participant import SecureParticipant
+from edgefl.errors import PlanError, RunError, SecurityError
+from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.protocol.secure.group_messages import KeyList, RoundKeys, read_message
+from edgefl.protocol.secure.group_terms import GroupTerms, group_terms
+from edgefl.protocol.secure.identity import SigningIdentity
+from edgefl.protocol.secure.roster import Roster, signed_roster
+from edgefl.protocol.wire.messages import Challenge, Evaluate, GroupReply, GroupRequest, SecureOffer, Trained
+from tests.deployment.device.device_cases import ANYBODY, world
+from tests.protocol.wire.conversation import WELCOME
+
+OPERATOR, *IDENTITIES = (SigningIdentity.make(random.Random(seed).randbytes) for seed in range(8))
+CLIENT, DRAW, NUMBERS = WELCOME.client, "a draw", np.arange(9, dtype=np.int32)
+ROSTER = Roster("home", 2, {client: each.public for client, each in enumerate(IDENTITIES)})
+PROFILE = SecureProfile(IDENTITIES[CLIENT], OPERATOR.public)
+
+
+def offered(roster: Roster = ROSTER, by: SigningIdentity = OPERATOR, least: int = 3) -> SecureOffer:
+    return SecureOffer(signed_roster(roster, by), least, 0)
+
+
+def opened(path: Path, profile: SecureProfile = PROFILE) -> SecureParticipant:
+    """Return the device's part in a new process, with a round that waits for its verdict."""
+    state = DeviceState(path, "run")
+    if state.enrolment is None:
+        state.begin(random.Random(5).randbytes)
+        state.enrol(Membership("run", WELCOME, (20,)))
+    if not state.pending:
+        reply = Trained(4, {}, b"12345678", 20, 5, "on", {}, 1.5)
+        state.keep(reply, StoredClientState({}, {}, {}), StoredSummand(DRAW, NUMBERS))
+    return SecureParticipant(profile, state, world(random_bytes=random.Random(9).randbytes))
+
+
+def terms(round: int = 4, draw: str = DRAW, members: int = 5, **changed: Any) -> GroupTerms:
+    found = group_terms(
+        ROSTER, "run", round, draw, list(range(members)), len(NUMBERS), 32, losses=0, weights=[20] * members
+    )
+    return msgspec.structs.replace(found, **changed)
+
+
+def step(device: SecureParticipant, number: int, data: bytes) -> GroupReply:
+    return device.step(GroupRequest(4, number, data))
+
+
+def test_it_keeps_the_newest_roster_and_refuses_others(tmp_path: Path) -> None:
+    device = opened(tmp_path)
+    device.offer(offered())
+    device._state.close()
+    again = opened(tmp_path)
+    for offer, words in (
+        (offered(replace_version(1)), "version 1 of the roster; expected version 2 or a newer one"),
+        (offered(by=IDENTITIES[0]), "the operator's key has not signed version 2"),
+        (offered(Roster("away", 3, ROSTER.keys)), "a roster of the federation 'away'; expected 'home'"),
+        (offered(least=2), "sums with at least 2 clients; expected at least 3"),
+    ):
+        with pytest.raises(SecurityError, match=words):
+            again.offer(offer)
+    again.offer(offered(replace_version(3)))
+    again._state.close()
+    with pytest.raises(SecurityError, match="version 2 of the roster; expected version 3"):
+        opened(tmp_path).offer(offered())
+
+
+def replace_version(version: int) -> Roster:
+    return msgspec.structs.replace(ROSTER, version=version)
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        (terms(draw="another draw"), "terms with the draw 'another draw'; expected 'a draw'"),
+        (terms(bits=64), "terms with the number of bits 64; expected 32"),
+        (terms(members=5, weights=(20, 20, 20, 21, 20)), "expected a weight each, of at most 20 for this device"),
+        (terms(run="another"), "terms with the run 'another'; expected 'run'"),
+        (msgspec.structs.replace(terms(), members=(CLIENT,), weights=(20,)), "has 1 members; expected at least 3"),
+    ],
+    ids=["draw", "bits", "weight", "run", "alone"],
+)
+def test_terms_that_do_not_fit_are_refused_in_words_and_open_nothing(
+    tmp_path: Path, stated: GroupTerms, words: str
+) -> None:
+    device = opened(tmp_path)
+    device.offer(offered())
+    answer = step(device, 1, stated.to_bytes())
+    assert words in answer.refusal
+    assert answer.data == b""
+    assert not (tmp_path / GROUP).exists()
+
+
+def test_a_killed_device_repeats_its_keys_and_takes_no_second_group(tmp_path: Path) -> None:
+    device = opened(tmp_path)
+    device.offer(offered())
+    first = step(device, 1, terms().to_bytes())
+    device._state.close()
+    again = opened(tmp_path)
+    again._world = world(random_bytes=random.Random(77).randbytes)
+    again.offer(offered())
+    assert step(again, 1, terms().to_bytes()) == first
+    other = step(again, 1, terms(members=6).to_bytes())
+    assert "this device has begun round 4; expected a later round" in other.refusal
+
+
+def test_a_step_without_terms_is_refused(tmp_path: Path) -> None:
+    device = opened(tmp_path)
+    device.offer(offered())
+    assert "step 4 in round 4 before the terms of a group" in step(device, 4, b"").refusal
+
+
+def test_a_forged_key_of_another_client_is_refused_and_the_device_stays(tmp_path: Path) -> None:
+    device = opened(tmp_path)
+    device.offer(offered())
+    mine = read_message(step(device, 1, terms().to_bytes()).data, RoundKeys, "keys")
+    forged = [RoundKeys(k, bytes([k]) * 32, bytes([k + 100]) * 32, bytes(32), bytes(64)) for k in range(5)]
+    forged[CLIENT] = mine
+    answer = step(device, 2, KeyList(tuple(forged)).to_bytes())
+    assert "client 0 has not signed its round keys for this group" in answer.refusal
+
+
+def test_a_damaged_state_of_a_group_is_named(tmp_path: Path) -> None:
+    device = opened(tmp_path)
+    device.offer(offered())
+    step(device, 1, terms().to_bytes())
+    content = bytearray((tmp_path / GROUP).read_bytes())
+    content[40] ^= 1
+    (tmp_path / GROUP).write_bytes(content)
+    device._state.close()
+    again = opened(tmp_path)
+    again.offer(offered())
+    with pytest.raises(RunError, match=r"group\.bin is damaged"):
+        step(again, 1, terms().to_bytes())
+
+
+def test_a_device_says_it_is_ready_without_a_value(tmp_path: Path) -> None:
+    device = opened(tmp_path)
+    said = device.ready(device._state.reply())
+    assert (said.round, said.examples, said.steps, said.seconds) == (4, 20, 5, 1.5)
+
+
+# The protocol of the device around it.
+
+
+def test_a_device_without_identity_leaves_a_secure_run(make: Callable[..., Device]) -> None:
+    plain = make()
+    with pytest.raises(RunError, match="the run has secure aggregation; start the device with --identity"):
+        list(plain.handle(offered()))
+    with pytest.raises(RunError, match="a step of secure aggregation in round 1; expected an offer before Welcome"):
+        list(plain.handle(GroupRequest(1, 1, b"")))
+
+
+def test_a_device_with_identity_leaves_an_open_run_and_tells_no_scores(make: Callable[..., Device]) -> None:
+    secure = make(profile=ANYBODY._replace(secure=PROFILE), random_bytes=random.Random(1).randbytes)
+    secure.hello(bytes(32))
+    list(secure.handle(Challenge("run", bytes(32), b"")))
+    with pytest.raises(RunError, match="run run has no secure aggregation; expected it, as this device has --identity"):
+        list(secure.handle(WELCOME))
+    with pytest.raises(PlanError, match="the scores of this client alone; expected sums"):
+        list(secure.handle(Evaluate(1, True, {})))
