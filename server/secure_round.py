@@ -162,6 +162,10 @@ class SecureRound(OpenRound):
             self.answers.pop(client, None)
         return client not in self.answers
 
+    def plan_again(self, client: int) -> None:
+        super().plan_again(client)
+        self._layouts.pop(client, None)
+
     # The steps of the groups.
 
     def message_for(self, client: int, is_pending: bool, left_s: float | None) -> Message | None:

@@ -211,7 +211,10 @@ def test_a_reply_with_values_or_wrong_claims_is_refused() -> None:
 def test_a_device_that_has_lost_its_state_is_not_ready_any_more() -> None:
     play = Play()
     play.ready(0, 1)
+    before = play.round._layout(0)
     assert play.round.may_plan_again(0)
+    play.round.plan_again(0)
+    assert play.round._layout(0) is not before
     assert 0 not in play.round.answers
     play.save(play.round.form())
     assert not play.round.may_plan_again(1)
