@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine
-from bench.secure import message_orders, random_rounds
+from bench.secure import message_orders, random_rounds, socket_rounds
 from bench.secure.liars_messages import SmallGroup
 from bench.secure.played_round import signatures_checked_once
 from bench.secure.served_run import ServedRun
@@ -95,4 +95,11 @@ def _served(options: argparse.Namespace) -> dict[str, Any]:
         return {**asdict(run), **run.play(Path(folder))}
 
 
-ACTIONS = {"served": _served, "rounds": _rounds, "orders": _orders, "speed": _speed, "inversion": _inversion}
+ACTIONS = {
+    "served": _served,
+    "sockets": lambda options: socket_rounds.measure(50),
+    "rounds": _rounds,
+    "orders": _orders,
+    "speed": _speed,
+    "inversion": _inversion,
+}

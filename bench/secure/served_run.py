@@ -64,7 +64,7 @@ class ServedRun:
     def play(self, root: Path) -> dict[str, Any]:
         """Play the run in an empty directory. Return figures. Raises RuntimeError for a broken promise."""
         began = time.monotonic()
-        with self._cluster(root) as cluster:
+        with self.cluster(root) as cluster:
             cluster.start_server()
             for client in range(self.clients):
                 cluster.start_device(client)
@@ -74,7 +74,8 @@ class ServedRun:
             cluster.finish()
         return {**self._checked(cluster.run), **lost, **killed, "seconds": round(time.monotonic() - began, 1)}
 
-    def _cluster(self, root: Path) -> Cluster:
+    def cluster(self, root: Path, is_secure: bool = True) -> Cluster:
+        """Return the processes of the run with TLS and keys, and with secure aggregation unless `is_secure` says no."""
         keys, ids = root / "keys", root / "identities"
         ids.mkdir(parents=True)
         made = [sys.executable, "-m", "edgefl", "keys", str(keys), "--clients", str(self.clients)]
@@ -88,15 +89,18 @@ class ServedRun:
             self.experiment,
             root / "shares",
             (*trust, "--tls-key", str(keys / "server-tls.key"), "--max-empty-rounds", "20"),
-            lambda client: self._of_device(root, client),
+            lambda client: self._of_device(root, client, is_secure),
         )
+        if not is_secure:
+            return cluster
         SecureSettings(signed_roster(Roster("bench", 1, public), operator), step_s=self.step_s).write(cluster.run)
         return cluster
 
-    def _of_device(self, root: Path, client: int) -> tuple[str, ...]:
+    def _of_device(self, root: Path, client: int, is_secure: bool) -> tuple[str, ...]:
         keys, ids = root / "keys", root / "identities"
         trust = "--key", str(keys / f"device-{client:04d}.key"), "--tls-ca", str(keys / "ca.pem")
-        return *trust, "--identity", str(ids / str(client)), "--operator", str(ids / "operator.pub")
+        identity = "--identity", str(ids / str(client)), "--operator", str(ids / "operator.pub")
+        return *trust, *(identity if is_secure else ())
 
     def _lose(self, cluster: Cluster) -> dict[str, int]:
         """Kill a device right after each of its steps, and start it again when its group has gone on without it."""
