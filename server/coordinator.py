@@ -194,7 +194,7 @@ class Coordinator:
         connected, left_s, out = self._clients.connected(), self._rounds.left_s(now), self._rounds.refusing
         if (opened := self._rounds.open) is not None:
             planned = [client for client in opened.clients if client not in out]
-            return waiting_text.replies(f"round {opened.number}", planned, opened.answers.keys(), connected, left_s)
+            return waiting_text.replies(f"round {opened.number}", planned, opened.replied, connected, left_s)
         if (evaluation := self._rounds.evaluation) is not None:
             what, everybody = f"the evaluation after round {self.round}", sorted(self.enrolled - out)
             return waiting_text.replies(what, everybody, evaluation.answers.keys(), connected, left_s)

@@ -60,6 +60,11 @@ class OpenRound:
         """
         return None if client in self.answers or is_pending else self.request(client, left_s)
 
+    @property
+    def replied(self) -> AbstractSet[int]:
+        """The clients that owe nothing at this time."""
+        return self.answers.keys()
+
     def may_plan_again(self, client: int) -> bool:
         """Return whether a client's plan may change, because it has not been answered."""
         return client not in self.answers

@@ -229,9 +229,8 @@ class SecureRound(OpenRound):
         return sorted({*self._group_of, *self._too_few})
 
     @property
-    def stepping(self) -> set[int]:
-        """The clients whose message of a step may still come."""
-        return {client for group in self.groups.values() for client in group.awaited()}
+    def replied(self) -> AbstractSet[int]:
+        return self.answers.keys() - {client for group in self.groups.values() for client in group.awaited()}
 
     # The end.
 

@@ -60,7 +60,7 @@ def after_a_loss_of_power(disk: Disk) -> bytes:
 
 
 def test_what_a_failed_fsync_has_dropped_is_lost_unless_it_is_written_again(tmp_path: Path) -> None:
-    """What a loss of power leaves is drawn, so that a promise shows in many draws."""
+    """The simulation draws what a loss of power leaves, so that a promise shows in many draws."""
     found: dict[bool, set[bytes]] = {False: set(), True: set()}
     for is_written_again in found:
         for draw in range(40):

@@ -156,6 +156,14 @@ def test_two_clients_may_be_lost_at_a_step(step: int) -> None:
     assert bits(state.arrays[MODEL]) == play.openly([0, 2, 4])
 
 
+def test_a_round_that_waits_for_a_step_names_who_owes_it() -> None:
+    play = formed()
+    assert not play.round.replied  # every client owes its round keys
+    play.away = {3}
+    play.go()
+    assert play.round.replied == {0, 1, 2, 4}
+
+
 def test_one_loss_more_leaves_the_group_out_by_name() -> None:
     play = formed()
     play.away = {0, 1, 3}
