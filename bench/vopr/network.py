@@ -113,10 +113,13 @@ class ServerWire:
         if self._transport is not None:
             self._transport.arrived(b"")
 
-    def break_off(self, error: type[OSError], soon_s: float, late_s: float) -> None:
-        """Let the server hear of a lost connection after `soon_s` seconds, and the device after `late_s` seconds."""
-        self.to_server.end(error("the connection was lost"), soon_s)
-        self.to_device.end(error("the connection was lost"), late_s)
+    def break_off(self, number: int, soon_s: float, late_s: float) -> None:
+        """Let the server hear of a lost connection after `soon_s` seconds, and the device after `late_s` seconds.
+
+        number  of the system's error
+        """
+        self.to_server.end(OSError(number, "the connection was lost"), soon_s)
+        self.to_device.end(OSError(number, "the connection was lost"), late_s)
 
 
 class ServerTransport(asyncio.Transport):
@@ -316,14 +319,14 @@ class Network:
         if seconds > SILENCE_S:
             for wire in self._of(client):
                 first, second = self.stream.sample((SILENCE_S, SILENCE_S + self.stream.random() * LONGER_S), 2)
-                wire.break_off(TimeoutError, first, second)
+                wire.break_off(errno.ETIMEDOUT, first, second)
                 self.forget(wire)
 
     def reset(self, client: int) -> None:
         """Break all connections of a device. One side can hear of it long before the other."""
         for wire in self._of(client):
             late = self.stream.choice((0.0, LATENCY_S, SILENCE_S))
-            wire.break_off(ConnectionResetError, *self.stream.sample((0.0, late), 2))
+            wire.break_off(errno.ECONNRESET, *self.stream.sample((0.0, late), 2))
             self.forget(wire)
 
     def died(self, process: Process, loses_power: bool) -> None:

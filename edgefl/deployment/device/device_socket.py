@@ -30,9 +30,11 @@ KEEPALIVE = {  # options of TCP: seconds of silence before the kernel asks for t
     "TCP_KEEPINTVL": 10,
     "TCP_KEEPCNT": 3,  # number of unanswered questions after which the connection counts as broken
 }
+GOLDEN = 0.618034  # multiples of it, modulo 1, are spread evenly
 LOADING = ("welcomed", "loading")  # states of a connection while the device lacks the model
 RECEIVED_BYTES = 1 << 16  # bytes that are received at once
 LOOK_EVERY_S = 1.0  # seconds between looks whether to leave, while the server asks for nothing
+QUIET_S = 1800.0  # seconds of silence after which a welcome device connects anew. Some devices wait up to twice as long
 
 
 class ServerAddress(NamedTuple):
@@ -180,19 +182,33 @@ class DeviceSocket:
             link.settimeout(self._attempts.next_wait_s(HANDSHAKE_S))
             return _received(link, connection)
         if connection.state in LOADING:  # a download has a limit, unlike a round
-            link.settimeout(self._attempts.patience_s)
-            try:
-                return _received(link, connection)
-            finally:
-                link.settimeout(None)
-        if self._look is None:
-            return _received(link, connection)
+            return self._heard(link, connection, self._attempts.patience_s, None)
+        return self._heard(link, connection, None, self._look)
+
+    def _heard(
+        self, link: socket.socket, connection: Connection, longest_s: float | None, look: Callable[[], None] | None
+    ) -> bytes:
+        """Return the next bytes for a welcome device, and call `look` in the meantime.
+
+        Raises  TimeoutError after `longest_s` seconds of silence, or after QUIET_S to 2 QUIET_S without that limit. The
+                silence can be a fault: if damage makes the length of a TLS record greater, OpenSSL waits for bytes that
+                nobody sends, while the kernels find the connection alive
+        """
+        clock, number = self._world.clock, self._device.client or 0
+        spread = 1.0 + number * GOLDEN % 1.0  # not all devices connect anew at the same time
+        quiet_s = QUIET_S * spread if longest_s is None else longest_s
+        until = clock() + quiet_s
         while True:
-            link.settimeout(self._look_every_s)
+            link.settimeout(quiet_s if look is None else self._look_every_s)
             try:
                 return _received(link, connection)
-            except TimeoutError:
-                self._look()
+            except TimeoutError as error:
+                if error.errno is not None:  # the kernel has given up the connection
+                    raise
+                if look is not None:
+                    look()
+                if look is None or clock() >= until:
+                    raise TimeoutError(f"the server has said nothing for {quiet_s:.0f} s") from None
             finally:
                 link.settimeout(None)
 
