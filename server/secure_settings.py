@@ -11,16 +11,14 @@ from functools import cached_property
 from pathlib import Path
 
 from edgefl.errors import RunError
-from edgefl.protocol.secure.group_terms import LEAST
 from edgefl.protocol.secure.roster import Roster
 from edgefl.protocol.trust.identity_files import roster_of
+from edgefl.protocol.wire.group_defaults import COLLUDERS, LEAST, LOSSES, STEP_S
 from edgefl.protocol.wire.messages import SecureOffer
 from edgefl.protocol.wire.model_message import FRAME_ALLOWANCE
 from edgefl.system.durable_files import write_atomically
 
 FILE, ROSTER = "secure.json", "roster"
-LOSSES = 2
-STEP_S = 30.0
 HEADROOM = 64  # bytes of SecureOffer beside the roster
 
 
@@ -33,13 +31,13 @@ class SecureSettings:
     losses     clients of a group who may be lost in all, over all steps of a round
     colluders  clients of a group who may tell the server all that they know
     step_s     seconds for which a step waits for clients of its group
-    run        id of the run
+    run        name of the run in the terms of its groups (protocol/wire/run_terms.py)
     """
 
     signed: bytes
     least: int = LEAST
     losses: int = LOSSES
-    colluders: int = 0
+    colluders: int = COLLUDERS
     step_s: float = STEP_S
     run: str = ""
 

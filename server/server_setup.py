@@ -21,6 +21,7 @@ from edgefl.models.graph import Graph, Model, Params
 from edgefl.protocol.wire.messages import Welcome
 from edgefl.protocol.wire.model_message import digest, pack
 from edgefl.protocol.wire.model_parts import frozen_parts
+from edgefl.protocol.wire.run_terms import named_run
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.event_loop import Server
 from edgefl.server.events import Record
@@ -63,10 +64,11 @@ def staff(
     task, initial = federation.task(experiment.rounds), federation.initial()
     store.states.still = frozenset(task.spec.frozen)
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
-    if rules.secure is not None:
-        rules = dataclasses.replace(rules, secure=dataclasses.replace(rules.secure, run=store.run_id))
-    coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     packed = pack(Model(federation.graph, initial))
+    if rules.secure is not None:
+        run = named_run(store.run_id, welcome(0, experiment, method, algorithm, packed, task.loss))
+        rules = dataclasses.replace(rules, secure=dataclasses.replace(rules.secure, run=run))
+    coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     offer = EnrolmentTerms(
         store.run_id,
         experiment.clients,

@@ -17,7 +17,8 @@ import numpy as np
 from bench.secure.played_round import NEVER, STEPS, Federation, PlayedRound
 from edgefl.errors import NotOpenedError
 from edgefl.protocol.secure.group_shape import MOST_COMPLETE, complete_shape
-from edgefl.protocol.secure.group_terms import LEAST, GroupTerms, group_terms
+from edgefl.protocol.secure.group_terms import GroupTerms, group_terms
+from edgefl.protocol.wire.group_defaults import LEAST
 
 FEWEST, MOST = 3, 120
 NOT_OPENED = re.compile(r"group 'draw \d+' of round \d+: \d+ of \d+ clients sent .*; expected at least \d+")

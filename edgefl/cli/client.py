@@ -8,7 +8,6 @@ import secrets
 import time
 
 from edgefl.cli.access_error import sentence
-from edgefl.cli.client_options import SECURE_LEAST
 from edgefl.cli.client_options import add_arguments as add_arguments
 from edgefl.cli.energy_messages import told_meter
 from edgefl.cli.log_writer import say
@@ -27,6 +26,7 @@ from edgefl.learning.learner import MakeLearner
 from edgefl.models.graph import Model, model_files
 from edgefl.protocol.trust.keys import read_key
 from edgefl.protocol.trust.tls import device_context
+from edgefl.protocol.wire.group_defaults import LEAST
 from edgefl.protocol.wire.printable import printable
 from edgefl.system.log_lines import Alert, LimitedLog, LogLine
 
@@ -162,10 +162,10 @@ def _secure(options: argparse.Namespace) -> SecureProfile | None:
         raise RequestError(f"--identity {options.identity} with --operator {options.operator}; expected both options")
     if options.flower is not None:
         raise RequestError("--identity with --flower; expected --server, as envelopes carry no secure aggregation")
-    if options.secure_least < SECURE_LEAST or options.secure_colluders < 0:
+    if options.secure_least < LEAST or options.secure_colluders < 0:
         raise RequestError(
             f"--secure-least {options.secure_least} and --secure-colluders {options.secure_colluders}; expected at "
-            f"least {SECURE_LEAST}, and at least 0"
+            f"least {LEAST}, and at least 0"
         )
     from edgefl.protocol.trust.identity_files import read_identity, read_public
 

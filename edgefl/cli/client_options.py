@@ -8,11 +8,11 @@ from pathlib import Path
 from edgefl.cli.backend_option import add_backend
 from edgefl.cli.former_option import add_former
 from edgefl.cli.size_arguments import size
+from edgefl.protocol.wire.group_defaults import LEAST
 
 MAX_MODEL_BYTES = 256 << 20
 GIVE_UP_S = 3600.0
 LEARNERS = ("native", "torch")
-SECURE_LEAST = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -183,9 +183,9 @@ def _add_secure(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--secure-least",
         type=int,
-        default=SECURE_LEAST,
+        default=LEAST,
         metavar="N",
-        help=f"least number of clients in a sum that the device helps to open (default: {SECURE_LEAST})",
+        help=f"least number of clients in a sum that the device helps to open (default: {LEAST})",
     )
     parser.add_argument(
         "--secure-colluders",

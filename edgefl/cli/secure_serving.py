@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.methods.rounds.sums_only import group_sizes, problem
+from edgefl.protocol.wire.group_defaults import COLLUDERS, LEAST, LOSSES, STEP_S
 
 if TYPE_CHECKING:
     from edgefl.server.secure_settings import SecureSettings
 
-LEAST, LOSSES, COLLUDERS, STEP_S = 3, 2, 0, 30.0
 NAMES = ("secure", "roster", "secure_least", "secure_losses", "secure_colluders", "secure_step")
 METHOD, EXACT = "fedspu:draws=shared", "exact"
 

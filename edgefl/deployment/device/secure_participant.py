@@ -16,6 +16,7 @@ from edgefl.protocol.secure.group_terms import GroupTerms, OwnView, read_terms
 from edgefl.protocol.secure.roster import Roster, accepted_roster
 from edgefl.protocol.trust.identity_files import roster_of
 from edgefl.protocol.wire.messages import LONGEST_TEXT, GroupReady, GroupReply, GroupRequest, SecureOffer, Trained
+from edgefl.protocol.wire.run_terms import named_run
 
 TERMS, SHARE, MASK, CONSENT, OPEN = range(1, 6)  # steps of a round
 
@@ -123,7 +124,7 @@ class SecureParticipant:
             raise SecurityError(f"{stated.name}: {error}") from None
         return OwnView(
             welcome.client,
-            self._state.enrolment.run,
+            named_run(self._state.enrolment.run, welcome),
             message.round,
             part.draw,
             count,

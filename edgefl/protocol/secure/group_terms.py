@@ -19,10 +19,10 @@ from msgspec import Meta, Struct
 from edgefl.errors import SecurityError
 from edgefl.protocol.secure.group_shape import GroupShape, is_safe, shape_for
 from edgefl.protocol.secure.roster import Roster, Version
+from edgefl.protocol.wire.group_defaults import LEAST
 from edgefl.protocol.wire.message_fields import Client, Count, Name, Round
 
 MOST_MEMBERS = 10_000
-LEAST = 3  # members whose sum may be opened, unless a device or a server asks for more
 
 Members = Annotated[tuple[Client, ...], Meta(max_length=MOST_MEMBERS)]
 Weights = Annotated[tuple[Annotated[int, Meta(ge=1, lt=1 << 53)], ...], Meta(max_length=MOST_MEMBERS)]
@@ -33,7 +33,7 @@ class GroupTerms(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
 
     federation  name of the federation
     roster      version of its roster
-    run, round  run, and round of the run
+    run, round  name of the run (wire/run_terms.py), and round of the run
     draw        id of the draw of neurons that the group's clients have in common
     members     ids of the clients, ascending
     weights     weight of each member's numbers in the sum, by which it multiplies them

@@ -23,13 +23,18 @@ from edgefl.protocol.secure.group_terms import GroupTerms, group_terms
 from edgefl.protocol.secure.identity import SigningIdentity
 from edgefl.protocol.secure.roster import Roster, signed_roster
 from edgefl.protocol.wire.messages import Challenge, Evaluate, GroupReply, GroupRequest, SecureOffer, Trained
+from edgefl.protocol.wire.run_terms import named_run
 from tests.deployment.device.device_cases import ANYBODY, world
 from tests.protocol.wire.conversation import WELCOME
 
 OPERATOR, *IDENTITIES = (SigningIdentity.make(random.Random(seed).randbytes) for seed in range(8))
 CLIENT, DRAW, NUMBERS = WELCOME.client, "a draw", np.arange(9, dtype=np.int32)
+RUN = named_run("run", WELCOME)
 ROSTER = Roster("home", 2, {client: each.public for client, each in enumerate(IDENTITIES)})
 PROFILE = SecureProfile(IDENTITIES[CLIENT], OPERATOR.public)
+
+
+FASTER = named_run("run", msgspec.structs.replace(WELCOME, options={**WELCOME.options, "lr": 0.5}))
 
 
 def offered(roster: Roster = ROSTER, by: SigningIdentity = OPERATOR, least: int = 3) -> SecureOffer:
@@ -50,7 +55,7 @@ def opened(path: Path, profile: SecureProfile = PROFILE) -> SecureParticipant:
 
 def terms(round: int = 4, draw: str = DRAW, members: int = 5, **changed: Any) -> GroupTerms:
     found = group_terms(
-        ROSTER, "run", round, draw, list(range(members)), len(NUMBERS), 32, losses=0, weights=[20] * members
+        ROSTER, RUN, round, draw, list(range(members)), len(NUMBERS), 32, losses=0, weights=[20] * members
     )
     return msgspec.structs.replace(found, **changed)
 
@@ -88,10 +93,11 @@ def replace_version(version: int) -> Roster:
         (terms(draw="another draw"), "terms with the draw 'another draw'; expected 'a draw'"),
         (terms(bits=64), "terms with the number of bits 64; expected 32"),
         (terms(members=5, weights=(20, 20, 20, 21, 20)), "expected a weight each, of at most 20 for this device"),
-        (terms(run="another"), "terms with the run 'another'; expected 'run'"),
+        (terms(run="another"), f"terms with the run 'another'; expected '{RUN}"),
+        (terms(run=FASTER), f"terms with the run '{FASTER}'; expected '{RUN}'"),
         (msgspec.structs.replace(terms(), members=(CLIENT,), weights=(20,)), "has 1 members; expected at least 3"),
     ],
-    ids=["draw", "bits", "weight", "run", "alone"],
+    ids=["draw", "bits", "weight", "run", "options", "alone"],
 )
 def test_terms_that_do_not_fit_are_refused_in_words_and_open_nothing(
     tmp_path: Path, stated: GroupTerms, words: str
