@@ -30,7 +30,7 @@ class OneGroup(ServedRun):
 
 
 class Played(NamedTuple):
-    """What a run took: seconds of each round but the first, and processor seconds of the server and all devices."""
+    """This has the seconds of each round but the first, and the processor seconds of the server and all devices."""
 
     seconds: list[float]
     cpu_s: float

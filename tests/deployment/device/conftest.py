@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from edgefl.cli.cli import main
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_protocol import Device
@@ -64,3 +65,12 @@ def make(federation: Federation, partitions: Path, tmp_path: Path) -> Callable[.
 def server(federation: Federation) -> ScriptedServer:
     """Two rounds of FedSPU at keep 0.25 for client 0, and the evaluation of the initial global model."""
     return scripted(federation, METHODS["fedspu-es"], [1, 2])
+
+
+@pytest.fixture(scope="module")
+def trust(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keys, and certificates for 127.0.0.1."""
+    pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
+    directory = tmp_path_factory.mktemp("trust")
+    assert main(["keys", str(directory), "--clients", "2", "--host", "127.0.0.1"]) == 0
+    return directory

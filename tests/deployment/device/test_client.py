@@ -293,15 +293,6 @@ def test_pauses_are_drawn_below_a_bound_that_doubles(failures: int, longest: flo
 # Trust.
 
 
-@pytest.fixture(scope="module")
-def trust(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Keys, and certificates for 127.0.0.1."""
-    pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
-    directory = tmp_path_factory.mktemp("trust")
-    assert main(["keys", str(directory), "--clients", "2", "--host", "127.0.0.1"]) == 0
-    return directory
-
-
 def context(trust: Path, clients: bool = False) -> ssl.SSLContext:
     return tls.server_context(trust / "server.pem", trust / "server-tls.key", trust / "ca.pem" if clients else None)
 

@@ -32,8 +32,6 @@ CLIENT, DRAW, NUMBERS = WELCOME.client, "a draw", np.arange(9, dtype=np.int32)
 RUN = named_run("run", WELCOME)
 ROSTER = Roster("home", 2, {client: each.public for client, each in enumerate(IDENTITIES)})
 PROFILE = SecureProfile(IDENTITIES[CLIENT], OPERATOR.public)
-
-
 FASTER = named_run("run", msgspec.structs.replace(WELCOME, options={**WELCOME.options, "lr": 0.5}))
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bench.passing import Ways, passing
-from edgefl.cli.cli import main
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.protocol.trust import tls
@@ -20,15 +19,6 @@ from tests.deployment.device.device_server import ScriptedServer, converse
 
 HEADER = 5  # bytes of a TLS record before its content: the type, two bytes of the version, two bytes of the length
 MODULE = "edgefl.deployment.device.device_socket"
-
-
-@pytest.fixture(scope="module")
-def trust(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Keys, and certificates for 127.0.0.1."""
-    pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
-    directory = tmp_path_factory.mktemp("trust")
-    assert main(["keys", str(directory), "--clients", "1", "--host", "127.0.0.1"]) == 0
-    return directory
 
 
 def lengthened(number: int, damaged: list[int]) -> Callable[[bytes], bytes]:
