@@ -67,5 +67,8 @@ def simulate(
     tune: Mapping[str, Sequence[Any]] = ...,
     tune_rounds: int = ...,
     max_examples: int | None = ...,
+    buffer: int = ...,
+    staleness: str = ...,
+    max_staleness: int = ...,
     **options: Any,
 ) -> Run: ...

@@ -12,7 +12,7 @@ from edgefl.methods.rounds.state_file import BASE
 from edgefl.system.durable_files import load_arrays
 
 FOLDER = "server"
-KEPT = 2  # rounds whose arrays are kept: the last closed round and the round before it
+KEPT = 2  # rounds whose arrays are kept at least: the last closed round and the round before it
 
 
 def arrays_file(path: Path, round: int) -> Path:
@@ -41,9 +41,11 @@ def check_newest(path: Path, closed: int) -> None:
         raise RunError(f"{files[-1]} is newer than the last round in {path / 'run.db'}; expected round {closed} there")
 
 
-def remove_superseded(path: Path, round: int) -> None:
-    """Remove the arrays of all rounds but the last KEPT, which end with this round, and unfinished files of a crash."""
-    kept = {arrays_file(path, round - age) for age in range(KEPT)}
+def remove_superseded(path: Path, round: int, last: int = KEPT) -> None:
+    """Remove the arrays of all rounds but the `last` ones, which end with this round, and unfinished files of a
+    crash.
+    """
+    kept = {arrays_file(path, round - age) for age in range(last)}
     for file in (path / FOLDER).iterdir():
         if file not in kept and file.name != BASE:
             file.unlink()

@@ -74,7 +74,8 @@ class Coordinator:
         self._clients = clients = Clients(
             task.clients, progress.capacities, progress.secrets, progress.provenances, progress.declared
         )
-        state = algorithm.start(task, initial) if progress.state is None else progress.state
+        before = algorithm.start(task, initial)
+        state = before if progress.state is None else progress.state
         rulings = Rulings(progress.rulings, progress.trained)
         last = {client: rulings.last_trained(client) for client in progress.capacities}
         keeps, losses, lives = algorithm.remembers, progress.losses, progress.lives
@@ -83,7 +84,7 @@ class Coordinator:
         declarations = ThroughputDeclarations(algorithm.wants_throughput, progress.throughputs)
         refusals = RefusalRegister(progress.refusals, self._queue)
         shared = clients, rulings, declarations, self._queue, refusals
-        self._rounds = RoundSequence(self.task, algorithm, rules, state, progress, *shared, common)
+        self._rounds = RoundSequence(self.task, algorithm, rules, state, progress, *shared, common, before)
         self._devices = DeviceSessions(
             algorithm.name,
             self._rounds,

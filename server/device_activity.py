@@ -34,7 +34,7 @@ def _activity(client: int, link: ClientConnection | None, is_planned: bool, roun
             return REPLIED
         if link is None:
             return AWAITED
-        return TRAINING if link.asked == rounds.open.number else PREPARING
+        return TRAINING if link.asked == rounds.open.round_of(client) else PREPARING
     if rounds.evaluation is not None:
         if client in rounds.evaluation.answers:
             return EVALUATED

@@ -97,6 +97,8 @@ class RoundOpened:
 class ReplyJudged:
     """A reply with its verdict. `message` is kept until the round is closed, and not at all if the reply is late. With
     secure aggregation the message has no values.
+
+    closes  round that takes the reply in, which may come after its own in an asynchronous run. 0: its own round
     """
 
     round: int
@@ -104,6 +106,7 @@ class ReplyJudged:
     outcome: Outcome
     reason: str
     message: Trained
+    closes: int = 0
 
 
 @dataclass(frozen=True)

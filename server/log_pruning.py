@@ -27,6 +27,11 @@ def prune(database: sqlite3.Connection, round: int) -> None:
     database.execute("DELETE FROM rounds WHERE round = ?", (round,))
 
 
+def forget_state(database: sqlite3.Connection, round: int) -> None:
+    """Forget the method's state after a round, whose arrays are not kept."""
+    database.execute("UPDATE rounds SET state = NULL, sha256 = NULL WHERE round = ?", (round,))
+
+
 def _totals(scores: dict[str, Any]) -> dict[str, Any]:
     """Return the totals of a kind of accuracy. Only lists are by client."""
     return {name: value for name, value in scores.items() if not isinstance(value, list)}

@@ -26,7 +26,8 @@ class OpenRound:
     """A round between its plans and its result.
 
     number   number of the round
-    clients  planned clients, ascending
+    planned  planned clients, ascending
+    clients  clients whose replies the round takes in, ascending: the planned ones
     answers  messages read so far, by client
     """
 
@@ -34,10 +35,27 @@ class OpenRound:
         self.number = number
         self._task, self._algorithm, self._state, self._values = task, algorithm, state, values
         self._plans = {plan.client: plan for plan in plans}
-        self.clients = tuple(sorted(self._plans))
+        self.clients = self.planned = tuple(sorted(self._plans))
         self._requests: dict[int, Train] = {}
         self._encoded: dict[tuple[int, int], tuple[object, dict[str, bytes]]] = {}  # shared parts of plans
         self.answers: dict[int, tuple[Trained, Answer]] = {}
+
+    @property
+    def state(self) -> State:
+        """The state of the method from which the plans were made."""
+        return self._state
+
+    def plan(self, client: int) -> Plan:
+        """Return the plan of a planned client."""
+        return self._plans[client]
+
+    def round_of(self, client: int) -> int:
+        """Return the round that planned a client of `clients`."""
+        return self.number
+
+    def awaits(self, client: int, round: int) -> bool:
+        """Return whether the reply of a client that was planned in a round is judged here."""
+        return self.number == round
 
     def request(self, client: int, deadline_s: float | None) -> Train:
         """Return the message that asks this client to train. `deadline_s` is in seconds from now, or None."""
@@ -109,14 +127,20 @@ class OpenRound:
         """Return the planned clients that have not answered, unless their devices have refused."""
         return [client for client in self.clients if client not in self.answers and client not in refusing]
 
+    def forget(self, client: int) -> None:
+        """Forget a client whose part in the round has ended, where the round goes on for others."""
+        for kept in (self._plans, self._requests, self.answers):
+            kept.pop(client, None)
+
     def close(self, seconds: float, aggregation_settings: AggregationSettings) -> tuple[State, dict[str, Any]]:
         """Return the state after the round and its metrics."""
         replies = {client: answer.reply for client, (_, answer) in self.answers.items()}
         accepted = [(self._plans[client], reply) for client, reply in replies.items() if reply is not None]
         closing = close(self._task, self._algorithm, self._state, accepted, self.number, aggregation_settings)
-        return closing.state, round_metrics(self.number, map(self._record, self.clients), closing, seconds)
+        return closing.state, round_metrics(self.number, map(self.record, self.clients), closing, seconds)
 
-    def _record(self, client: int) -> ClientRound:
+    def record(self, client: int) -> ClientRound:
+        """Return the record of a planned client for the metrics, before the round is closed."""
         plan = self._plans[client]
         if client in self.answers:
             message, answer = self.answers[client]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
@@ -26,6 +27,7 @@ class Rules:
     seen_s                 a round's clients are chosen among those seen within these seconds. None: among all clients
     among_enrolled         where `seen_s` is None, a round's clients are chosen among those that have enrolled
     aggregation_settings   how accepted replies are aggregated when a round closes
+    asynchronous           settings of asynchronous rounds. None: a round waits for its clients
     secure                 settings of secure aggregation. None: the server reads every reply
     max_empty_rounds       rounds in a row that accept nobody, after which the run ends with an error
     """
@@ -43,6 +45,7 @@ class Rules:
     among_enrolled: bool = False
     evaluate_first: bool = False
     secure: SecureSettings | None = None
+    asynchronous: AsynchronousRounds | None = None
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "quorum", "wait_for", "max_empty_rounds"):

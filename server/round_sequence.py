@@ -34,8 +34,7 @@ from edgefl.server.open_round import OpenRound, as_trained
 from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_deadline import RoundDeadline
 from edgefl.server.round_evaluation import OpenEvaluation
-from edgefl.server.round_kinds import opened
-from edgefl.server.round_planner import Planner
+from edgefl.server.round_opening import RoundOpening
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress
 from edgefl.server.throughput_declarations import ThroughputDeclarations
@@ -70,18 +69,19 @@ class RoundSequence:
         queue: ActionQueue,
         refusals: RefusalRegister,
         common: Callable[[Params], Tested] | None = None,
+        initial: State | None = None,
     ) -> None:
-        """Make the sequence. `state` is the method's state after the last closed round of `progress`. `common`
-        evaluates a model on the test set that no client owns.
+        """Make the sequence. `state` is the method's state after the last closed round of `progress`, and `initial` its
+        state before round 1. `common` evaluates a model on the test set that no client owns.
         """
         self._task, self._algorithm, self._rules, self._common = task, algorithm, rules, common
         self._clients, self._rulings, self._declarations, self._queue = clients, rulings, declarations, queue
         self._refusals = refusals
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
-        self.state = state
+        self.state, self._initial = state, state if initial is None else initial
         self.phase: Phase = "waiting"
-        self._stored = progress
-        self._planner = Planner(task, algorithm, rules, declarations.throughputs.at)
+        self._opening = RoundOpening(task, algorithm, rules, progress, rulings, declarations)
+        self._planner, self._tasks = self._opening.planner, self._opening.tasks
         self._deadlines = RoundDeadline(rules.deadline_s, progress.deadline_s)
         self._evaluation_deadlines = RoundDeadline(rules.evaluation_deadline_s)
         self.open: OpenRound | None = None
@@ -94,7 +94,7 @@ class RoundSequence:
 
     def start(self, now: float) -> None:
         """Go on from the last closed round of `progress`, or from its open round."""
-        self._planner.start(self._clients.capacities.keys(), now)
+        self._opening.start(self._initial, self._clients.capacities.keys(), self.expected_claim, now)
         self.go_on(now)
 
     @property
@@ -134,7 +134,7 @@ class RoundSequence:
         """Go on after the last closed round: with its evaluation, the end, or the next round."""
         if self._empty >= self._rules.max_empty_rounds and not self.done:
             raise RunError(stuck(self.round, self._empty, self._log_record))
-        is_early = self.round == 0 and self._stored.opened is None and len(self._clients.capacities) < self.wanted
+        is_early = self.round == 0 and self._opening.begun is None and len(self._clients.capacities) < self.wanted
         is_scored = self.done or is_evaluated(self.round, self._rules.eval_every, self._rules.evaluate_first)
         if self._rules.secure is not None:  # no client is asked for its scores
             is_scored &= self._common is not None and MODEL in self.state.arrays
@@ -162,27 +162,17 @@ class RoundSequence:
 
     def _begin(self, now: float) -> None:
         """Open the next round and ask its clients, or wait if nobody is there who may be chosen."""
-        number, begun = self.round + 1, self._stored.opened is not None
-        if begun:
-            begun_with = self._stored.candidates.get(number), self._rulings.lost_before(number, self._stored.losses)
-            plans = self._planner.again(self.state, number, *begun_with)
-        else:
-            plans = self._planner.take(self.state, number, self._clients.connected(), now, self.refusing)
-        task = self._planner.task
-        if not plans and task.candidates is not None:
+        number, is_new = self.round + 1, self._opening.begun is None
+        planned = self._opening.next(self.state, number, self._clients.connected(), now, self.refusing)
+        if planned is None:
             self.phase = "waiting"
             return
-        self.open = opened(task, self._algorithm, self.state, plans, number, self._rules)
         self.phase, self._opened_at = "training", now
         deadline_s = self._deadlines.begin(number, now)
-        stored, self._stored = self._stored, Progress()
-        if not begun:
-            among = None if task.candidates is None else frozenset(task.candidates)
-            self._queue.save(RoundOpened(number, self.open.clients, deadline_s, among))
-            self._rulings.plan(number, self.open.clients)
-        elif stored.opened != self.open.clients:
-            raise RunError(f"round {number} began with clients {stored.opened}; expected clients {self.open.clients}")
-        self.open.restore(stored.answers, stored.group_events, self.expected_claim)
+        if is_new:
+            self._queue.save(RoundOpened(number, planned.clients, deadline_s, self._opening.candidates))
+            self._rulings.plan(number, planned.clients)
+        self.open = self._opening.open(planned, self.expected_claim)
         if self.open.is_complete(self._rules.quorum, self.refusing):
             self._end_training(now)
             return
@@ -200,17 +190,17 @@ class RoundSequence:
     def _close(self, now: float) -> None:
         assert self.open is not None
         self._wake_after(None, now)
-        state, log_record = self.open.close(now - self._opened_at, self._rules.aggregation_settings)
-        closed = self.open
+        closed, self.round = self.open, self.open.number
+        state, log_record = closed.close(now - self._opened_at, self._rules.aggregation_settings)
         self._empty = self._empty + 1 if accepts_nobody(log_record) else 0
-        self.round, self.state, self.open = self.open.number, state, None
-        follows, connected = self.round < self._rules.rounds, self._clients.connected()
-        self.done = not (follows and self._planner.prepare(self.state, self.round + 1, connected, now, self.refusing))
+        self.state, self.open = state, None
+        now_there = self._clients.connected(), now, self.refusing
+        self.done = self.round >= self._rules.rounds or not self._opening.follows(state, self.round + 1, *now_there)
         self.phase = "storing"
         self._log_record = log_record
         self._queue.save(RoundClosed(self.round, state, log_record, self.done))
         if missing := closed.missing(self.refusing):
-            self._queue.add(Say(Alert(waiting_text.missing(closed.number, missing), "absent", *missing)))
+            self._queue.add(Say(Alert(waiting_text.missing(self.round, missing), "absent", *missing)))
 
     def _evaluate(self, now: float) -> None:
         self.evaluation = OpenEvaluation(self._task, self._algorithm, self.state, self.round)
@@ -246,9 +236,12 @@ class RoundSequence:
     def ask(self, link: ClientConnection, now: float) -> None:
         """Send what this client has to do at this time, if it has anything to do."""
         if self.open is not None and link.client in self.open.clients:
-            message = self.open.message_for(link.client, link.pending == self.open.number, self.left_s(now))
+            number = self.open.round_of(link.client)
+            message = self.open.message_for(link.client, link.pending == number, self.left_s(now))
+            if number < self.open.number and link.asked == number:
+                return  # its device trains since an earlier round
             if isinstance(message, Train) and not self._declarations.holds(link):
-                link.asked = self.open.number
+                link.asked = number
                 self._deadlines.ask(self.open.number, link.client)
                 self._queue.send(link, message)
             elif message is not None and not isinstance(message, Train):
@@ -266,9 +259,10 @@ class RoundSequence:
 
     def is_free(self, link: ClientConnection) -> bool:
         """Return whether the client is planned in the open round, is not asked yet, and has not sent its reply."""
-        if self.open is None or self.open.number in (link.asked, link.pending):
+        if self.open is None or link.client not in self.open.clients:
             return False
-        return link.client in self.open.clients and link.client not in self.open.answers
+        is_asked = self.open.round_of(link.client) in (link.asked, link.pending)
+        return not is_asked and link.client not in self.open.answers
 
     def _ask_everybody(self, now: float) -> None:
         for link in self._clients.admitted():
@@ -287,8 +281,9 @@ class RoundSequence:
     def plan_again(self, client: int) -> None:
         """Plan again for a client whose capacity, speed or loss has changed, where it has not answered the plan."""
         self._planner.forget()
-        if self.open is not None and client in self.open.clients and self.open.may_plan_again(client):
-            self.open.plan_again(client)
+        current = self._current
+        if current is not None and client in current.clients and current.may_plan_again(client):
+            current.plan_again(client)
 
     def judge(self, client: int, message: Trained | GroupReady, now: float) -> ReplyJudged | None:
         """Judge a planned client's reply: by the open round, or as "late" if the reply is for another round.
@@ -296,13 +291,19 @@ class RoundSequence:
         Returns  None if the verdict follows later, from the client's group
         """
         self._deadlines.heard(message.round, client, now)
-        if self.open is None or self.open.number != message.round:
+        current = self._current
+        if current is None or not current.awaits(client, message.round):
             return ReplyJudged(message.round, client, "late", LATE, as_trained(message))
-        return self.open.judge(client, message, self.expected_claim(client))
+        return current.judge(client, message, self.expected_claim(client))
+
+    @property
+    def _current(self) -> OpenRound | None:
+        """The round that takes replies in: the open round, or in an asynchronous run the next one, too."""
+        return self.open if self._tasks is None or self.done else self._tasks
 
     def close_if_complete(self, number: int, now: float) -> None:
-        """Close the round with this number if it is open and has all replies that it needs."""
-        if self.open is not None and self.open.number == number:
+        """Close the open round if it has all replies that it needs, after a reply for the round with this number."""
+        if self.open is not None and (self.open.number == number or self._tasks is not None):
             self._end_training_if_complete(now)
 
     def _end_training_if_complete(self, now: float) -> None:

@@ -21,6 +21,20 @@ class Ruling(NamedTuple):
     reason: str
 
 
+class EarlierRound(NamedTuple):
+    """A closed round of an asynchronous run, of which tasks are open.
+
+    clients  clients whose tasks were open when the round after the last closed one began
+    places   number of clients that the round had planned
+    state    state of the method before the round. None: before round 1
+    """
+
+    round: int
+    clients: tuple[int, ...]
+    places: int
+    state: State | None
+
+
 @dataclass(frozen=True)
 class Progress:
     """The durable part of a run.
@@ -45,6 +59,8 @@ class Progress:
     refusals    by client, why its device refused, or was refused, if it has not come back since
     rulings     by (round, client), for every planned client of every round so far, or for those that devices may still
                 ask for. None where no reply has come
+    earlier     closed rounds with open tasks, in an asynchronous run
+    closes      by (round, client): the round that took the reply in, where it was a later round
     trained     by client, the rounds after which it kept what it had trained: bit r for round r
     """
 
@@ -60,6 +76,8 @@ class Progress:
     group_events: tuple[GroupEvent, ...] = ()
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
     trained: Mapping[int, int] = field(default_factory=dict)
+    earlier: tuple[EarlierRound, ...] = ()
+    closes: Mapping[tuple[int, int], int] = field(default_factory=dict)
     secrets: Mapping[int, bytes] = field(default_factory=dict)
     lives: Mapping[int, bytes] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)

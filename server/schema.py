@@ -86,6 +86,12 @@ CREATE TABLE participation (
     reason TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (round, client)
 ) WITHOUT ROWID;
+CREATE TABLE closes (  -- of replies that a later round than their own takes in; not in databases from before
+    round INTEGER,
+    client INTEGER,
+    closes INTEGER NOT NULL,  -- the round that takes the reply in
+    PRIMARY KEY (round, client)
+) WITHOUT ROWID;
 CREATE TABLE replies (
     client INTEGER PRIMARY KEY,
     crc32 INTEGER NOT NULL,  -- of the message; before it, so that a reply can be removed without being read

@@ -254,7 +254,7 @@ class SecureRound(OpenRound):
         pairs = [(self._plans[client], self._accepted(client)) for client in answered]
         totals = [self._total(group) for group in opened]
         closing = close(self._task, self._algorithm, self._state, pairs, self.number, aggregation_settings, sums=totals)
-        log_record = round_metrics(self.number, map(self._record, self.clients), closing, seconds)
+        log_record = round_metrics(self.number, map(self.record, self.clients), closing, seconds)
         return closing.state, log_record | self._of_groups(totals)
 
     def _of_groups(self, totals: list[GroupTotal]) -> dict[str, Any]:
@@ -274,10 +274,10 @@ class SecureRound(OpenRound):
         assert group.opened is not None
         return GroupTotal.of(clients, self._layout(clients[0]), group.opened)
 
-    def _record(self, client: int) -> ClientRound:
+    def record(self, client: int) -> ClientRound:
         plan = self._plans[client]
         if client not in self.answers:
-            return super()._record(client)
+            return super().record(client)
         message, answer = self.answers[client]
         if answer.refusal is not None:
             return ClientRound(client, plan.settings, "refused", answer.refusal)

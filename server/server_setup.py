@@ -68,7 +68,8 @@ def staff(
     if rules.secure is not None:
         run = named_run(store.run_id, welcome(0, experiment, method, algorithm, packed, task.loss))
         rules = dataclasses.replace(rules, secure=dataclasses.replace(rules.secure, run=run))
-    coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
+    progress = store.load(RECENT, None if rules.asynchronous is None else rules.asynchronous.max_staleness)
+    coordinator = Coordinator(task, algorithm, rules, initial, progress, common, accepting)
     offer = EnrolmentTerms(
         store.run_id,
         experiment.clients,

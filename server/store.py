@@ -34,7 +34,7 @@ from edgefl.methods.rounds.participation import TRAINED
 from edgefl.methods.throughput import Throughput
 from edgefl.protocol.wire import messages
 from edgefl.protocol.wire.messages import Trained
-from edgefl.server import client_bitmap, directory_check, group_log, log_pruning
+from edgefl.server import client_bitmap, directory_check, group_log, log_pruning, task_log
 from edgefl.server.array_files import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.events import (
     ClientStateLost,
@@ -70,6 +70,7 @@ class Store:
 
     run_id  the name by which devices know the run, drawn when it began
     states  contents of the files of the method's arrays
+    kept    number of closed rounds whose arrays are kept
     """
 
     def __init__(self, path: Path, keep_rounds: int = log_pruning.KEPT) -> None:
@@ -77,7 +78,7 @@ class Store:
 
         Raises  RunError if it is in use, or if a file in it is missing, damaged or older than the others.
         """
-        self.path, self._keep_rounds = path, keep_rounds
+        self.path, self._keep_rounds, self.kept = path, keep_rounds, KEPT
         self.states = state_file.StateFiles(path / FOLDER)
         path.mkdir(parents=True, exist_ok=True)
         self._lock = lock(path / LOCK)
@@ -122,13 +123,16 @@ class Store:
         self._last_commit.close()
         self._lock.close()
 
-    def load(self, which: str = "") -> Progress:
+    def load(self, which: str = "", max_staleness: int | None = None) -> Progress:
         """Return the progress of the run. Raises RunError if something is missing, corrupt or cannot be read.
 
-        which  "" for all rulings, or RECENT for the recent ones, which need equal memory in a run of any length
+        which          "" for all rulings, or RECENT for the recent ones, which need equal memory in a run of any length
+        max_staleness  largest staleness in an asynchronous run, whose open tasks are loaded. None: rounds wait
         """
         try:
-            return load_progress(self._database, self.path, which)
+            found = load_progress(self._database, self.path, which)
+            self.kept = max(KEPT, (max_staleness or 0) + 1)
+            return task_log.with_earlier(found, self._database, self.path, max_staleness)
         except sqlite3.Error as error:
             raise directory_check.damaged(self.path, error) from None
 
@@ -144,7 +148,7 @@ class Store:
                 write_atomically(arrays_file(self.path, round), arrays)
             self._commit(records, {round: sha256(arrays) for round, arrays in closed.items()})
             for round in closed:
-                remove_superseded(self.path, round)
+                remove_superseded(self.path, round, self.kept)
         except (OSError, sqlite3.OperationalError) as error:
             raise RunError(f"{self.path} cannot be written ({error})") from None
 
@@ -156,6 +160,7 @@ class Store:
             for record in records:
                 _write(self._database, record, digests)
                 if isinstance(record, RoundClosed):
+                    log_pruning.forget_state(self._database, record.round - self.kept)
                     log_pruning.prune(self._database, record.round - self._keep_rounds)
             commit = self._account.end()
             self._database.execute("COMMIT")
@@ -227,11 +232,11 @@ def _write_of_round(
     elif isinstance(record, ReplyJudged):
         ruling = record.outcome, record.reason, record.round, record.client
         execute("UPDATE participation SET outcome = ?, reason = ? WHERE round = ? AND client = ?", ruling)
+        task_log.write(database, record)
         if record.outcome in ("accepted", "refused"):
             message = messages.encode(record.message)
             execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (record.client, crc32(message), message))
     elif isinstance(record, RoundClosed):
-        execute("UPDATE rounds SET state = NULL, sha256 = NULL WHERE round = ?", (record.round - KEPT,))
         values = json.dumps(record.state.values)
         row = int(record.done), values, digests[record.round], _json(record.log_record), record.round
         execute("UPDATE rounds SET done = ?, state = ?, sha256 = ?, line = ? WHERE round = ?", row)
@@ -280,6 +285,7 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
         deadline_s=_last_deadline(database),
         candidates=_candidates(database),
         answers=tuple(_answers(database, round + 1, rulings)),
+        closes=task_log.closes(database),
         group_events=tuple(group_log.events(database)),
         rulings=rulings,
         trained=_trained(database),
@@ -330,13 +336,14 @@ def _trained(database: sqlite3.Connection) -> dict[int, int]:
 def _answers(
     database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]
 ) -> list[ReplyJudged]:
-    """Return the judged replies of the open round."""
+    """Return the judged replies that the round after the last closed one takes in, or may take in."""
     found = []
     for client, data, expected in database.execute("SELECT client, message, crc32 FROM replies ORDER BY client"):
         if crc32(data) != expected:
             raise ValueError(f"the reply of client {client} for round {round} does not have its CRC-32")
-        message, ruling = messages.decode(REPLY, data), rulings[round, client]
+        message = messages.decode(REPLY, data)
         assert isinstance(message, Trained)
+        ruling = rulings[message.round, client]
         assert ruling is not None
-        found.append(ReplyJudged(round, client, ruling.outcome, ruling.reason, message))
+        found.append(ReplyJudged(message.round, client, ruling.outcome, ruling.reason, message))
     return found

@@ -64,15 +64,15 @@ MUTANTS = (
     Mutant(
         "limit-keeps-plans",
         "server/round_sequence.py",
-        "        self._planner.forget()\n        if self.open",
-        "        if self.open",
+        "        self._planner.forget()\n        current = self._current",
+        "        current = self._current",
         "plans made before a client declared its capacity are kept",
         COORDINATOR,
     ),
     Mutant(
         "older-reply-owed",
         "server/round_sequence.py",
-        "link.pending == self.open.number",
+        "link.pending == number",
         "bool(link.pending)",
         "a device that owes the reply of an earlier round is not asked",
         COORDINATOR,

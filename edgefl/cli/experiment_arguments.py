@@ -109,6 +109,7 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
         ("settings of methods, and their tuning", _add_settings),
         ("evaluation", _add_evaluation),
         ("aggregation of replies", _add_aggregation),
+        ("asynchronous rounds", _add_asynchronous),
     ):
         add(parser.add_argument_group(title, argument_default=argparse.SUPPRESS))
 
@@ -230,6 +231,22 @@ def _add_aggregation(replies: argparse._ArgumentGroup) -> None:
     replies.add_argument("--bound", metavar="WHAT", help=bound)
     most = "largest number of samples by which a client's reply is weighted (default: the most that a client has)"
     replies.add_argument("--max-examples", type=int, metavar="N", help=most)
+
+
+def _add_asynchronous(rounds: argparse._ArgumentGroup) -> None:
+    """Add the settings of rounds that do not wait for all their clients."""
+    size = "number of accepted replies that close a round, while the other clients go on with their tasks. At most "
+    most = "--per-round clients have a task at a time. With 0 a round waits for its clients."
+    rounds.add_argument("--buffer", type=int, metavar="N", help=f"{size}{most} {_default('buffer')}")
+    falls = "effect of a reply's staleness s, the number of rounds that were closed since its task was sent. With "
+    how = (
+        "step:A, (1 + s)^-A multiplies the change of the reply. With weight:A, it multiplies the weight of the reply. "
+    )
+    rounds.add_argument(
+        "--staleness", metavar="HOW", help=f"{falls}{how}With none, staleness has no effect. {_default('staleness')}"
+    )
+    oldest = "largest staleness of a reply. An older task is given up, and its reply counts as late."
+    rounds.add_argument("--max-staleness", type=int, metavar="N", help=f"{oldest} {_default('max_staleness')}")
 
 
 def _default(name: str) -> str:

@@ -27,6 +27,7 @@ from edgefl.deployment.device.device_socket import ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.assembly import assemble_experiment
+from edgefl.experiment.asynchronous_settings import asynchronous_rounds
 from edgefl.experiment.data_meaning import write_meaning
 from edgefl.experiment.data_record import DataRecord
 from edgefl.experiment.default_settings import new_directory
@@ -135,9 +136,7 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
     _check_asked(how)
     secure = secure_serving.prepare(how, options)
     experiment, model = _experiment(options, how.resume, how.data_dir)
-    for client in how.accept_loss:
-        if not 0 <= client < experiment.clients:
-            raise ValueError(f"--accept-loss {client}; expected the id of a client, below {experiment.clients}")
+    _check_losses(experiment, how.accept_loss)
     address, keys = _address(how)
     rules = Rules(
         experiment.rounds,
@@ -152,8 +151,10 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
         among_enrolled=how.select == ENROLLED,
         evaluate_first=experiment.evaluates_first,
         secure=secure,
+        asynchronous=asynchronous_rounds(experiment),
     )
     _check_select(experiment, rules)
+    _check_asynchronous(experiment, rules, how.keep_rounds)
     assembled = assemble_experiment(experiment, how.data_dir, model, served=True)
     rules = replace(rules, aggregation_settings=assembled.aggregation_settings)
     if secure is not None:
@@ -178,6 +179,13 @@ def _check_asked(how: argparse.Namespace) -> None:
         raise ValueError("--accept-data without --resume; expected both, as only a run that goes on has data of before")
     if how.keep_rounds < 2:
         raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 2")
+
+
+def _check_losses(experiment: Experiment, accepted: list[int]) -> None:
+    """Raise ValueError for a client that the run does not have."""
+    for client in accepted:
+        if not 0 <= client < experiment.clients:
+            raise ValueError(f"--accept-loss {client}; expected the id of a client, below {experiment.clients}")
 
 
 def _make_directory(request: _ServeRequest, model: Model | None) -> None:
@@ -209,6 +217,19 @@ def _check_select(experiment: Experiment, rules: Rules) -> None:
     if (rules.seen_s is not None or rules.among_enrolled) and algorithm.asks_all:
         choice = ENROLLED if rules.seen_s is None else f"seen:{rules.seen_s:g}"
         raise ValueError(f"--select {choice} with {name}; expected all, as it asks everybody every round")
+
+
+def _check_asynchronous(experiment: Experiment, rules: Rules, keep_rounds: int) -> None:
+    """Raise ValueError for an option that asynchronous rounds cannot have."""
+    if not experiment.buffer:
+        return
+    if rules.quorum is not None:
+        raise ValueError(f"--quorum {rules.quorum} with --buffer {experiment.buffer}; expected --buffer alone")
+    if rules.secure is not None:
+        raise ValueError(f"--secure with --buffer {experiment.buffer}; expected rounds that wait, for sums of groups")
+    if keep_rounds <= experiment.max_staleness:
+        most = f"--max-staleness {experiment.max_staleness}"
+        raise ValueError(f"--keep-rounds {keep_rounds} with {most}; expected at least {experiment.max_staleness + 1}")
 
 
 def words_of(deadline: Deadline) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from edgefl.experiment.device_models.device_assignment import Fleet
+from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
 from edgefl.protocol.codec import FORMATS
 
@@ -21,6 +22,7 @@ class Settings:
     train_scores      whether models are evaluated on clients' training samples too
     diagnose          whether evaluated rounds have gradient norms, overlap and drift of masks (rounds/diagnosis.py)
     fleet             devices as which clients are modelled in virtual time. None: clients are not modelled
+    asynchronous      settings of asynchronous rounds. None: a round waits for its clients
     deadline_s        seconds of virtual time after which a round is closed. 0: a round waits for everybody
     """
 
@@ -38,6 +40,7 @@ class Settings:
     deadline_s: float = 0.0
     evaluate_first: bool = False
     diagnose: bool = False
+    asynchronous: AsynchronousRounds | None = None
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after", "max_empty_rounds"):

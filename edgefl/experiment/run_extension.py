@@ -59,6 +59,11 @@ def check_growth(run: Path, stored: Experiment, wanted: Experiment) -> None:
         if new < old:
             raise RunError(f"{run} was run with {name}={old}, not {new}; expected at least {old}")
     if wanted.rounds > stored.rounds:
+        if stored.buffer:
+            raise RunError(
+                f"{run} was run with rounds={stored.rounds}, not {wanted.rounds}, and ended with open tasks of its "
+                f"buffer={stored.buffer}; expected rounds={stored.rounds}, or a new run"
+            )
         for method, algorithm in stored.algorithms().items():
             if algorithm.needs_rounds:
                 raise RunError(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.errors import RunError
+from edgefl.experiment.asynchronous_settings import asynchronous_rounds
 from edgefl.experiment.data.column_choice import Reading
 from edgefl.experiment.data.split import training_samples
 from edgefl.experiment.device_models.device_assignment import fleet_of
@@ -27,6 +28,8 @@ from edgefl.learning.losses import Loss
 from edgefl.methods import Algorithm, build
 from edgefl.methods.aggregation import AggregationRule
 from edgefl.methods.method_label import Variant
+from edgefl.methods.rounds import asynchronous
+from edgefl.methods.rounds.asynchronous import StalenessFactor
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.methods.rounds.round_closing import AggregationSettings
 from edgefl.models.neurons.trained_part import patterns
@@ -43,7 +46,8 @@ UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
     ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
     ("missing", ""), ("split", "random"), ("devices", ""), ("deadline_s", 0.0), ("standardise", False),
-    ("evaluate_first", False), ("train", ""), ("held_out", 0), ("diagnose", False),
+    ("evaluate_first", False), ("train", ""), ("held_out", 0), ("diagnose", False), ("buffer", 0),
+    ("staleness", "step:0.5"), ("max_staleness", 10),
 )  # fmt: skip
 STORED: dict[str, str] = {"aggregation": "fold", "partition_test": "deal_test"}  # run.json keeps former names
 FORMER = {before: now for now, before in STORED.items()}
@@ -124,6 +128,9 @@ class Experiment:
     evaluate_first: bool = False  # whether models are evaluated after round 1, too
     diagnose: bool = False  # whether evaluated rounds have gradient norms, overlap and drift (rounds/diagnosis.py)
     held_out: int = 0  # number of further clients that never take part and are evaluated with what the server has
+    buffer: int = 0  # replies that close an asynchronous round (methods/rounds/asynchronous.py). 0: rounds wait
+    staleness: str = "step:0.5"  # factor of a reply by its staleness, in asynchronous rounds
+    max_staleness: int = 10  # largest staleness of a reply in rounds, in asynchronous rounds
     train: str = ""  # trained part of the model, as patterns (neurons/trained_part.py). Empty: as the model says
 
     def __post_init__(self) -> None:
@@ -157,6 +164,7 @@ class Experiment:
         is_limit = 0 <= self.deadline_s < math.inf
         _check(is_limit, "deadline_s", self.deadline_s, "0 <= deadline_s, a number of seconds, or 0 for no deadline")
         _check(bool(self.devices) or not self.deadline_s, "deadline_s", self.deadline_s, "devices= as well")
+        asynchronous_rounds(self)
         fewest = self.aggregation_settings().aggregation.fewest
         _check(
             fewest <= self.per_round,
@@ -204,6 +212,8 @@ class Experiment:
         tuned = {label: dict(chosen) for label, chosen in self.tuned}
         methods = {name: build(name, {**shared, **dict(self.options), **tuned.get(name, {})}) for name in self.methods}
         for name, method in methods.items():
+            if self.buffer and (why := asynchronous.problem(method)):
+                raise ValueError(f"buffer={self.buffer}: {why}")
             if self.refresh and not method.can_refresh:
                 raise ValueError(f"refresh={self.refresh} with {name}; expected a method that defines a refresh")
             if self.diagnose and not method.trains_parts:
@@ -246,6 +256,7 @@ class Experiment:
             deadline_s=self.deadline_s,
             evaluate_first=self.evaluates_first,
             diagnose=self.diagnose,
+            asynchronous=asynchronous_rounds(self),
         )
 
     def aggregation_settings(self, largest: int | None = None) -> AggregationSettings:
@@ -253,7 +264,8 @@ class Experiment:
         `max_examples` is None.
         """
         most = largest if self.max_examples is None else self.max_examples
-        return AggregationSettings(AggregationRule.parse(self.aggregation), UpdateNormBound.parse(self.bound), most)
+        rule, bound = AggregationRule.parse(self.aggregation), UpdateNormBound.parse(self.bound)
+        return AggregationSettings(rule, bound, most, StalenessFactor.parse(self.staleness))
 
     def training_samples(self, declared: Sequence[int]) -> int:
         """Return the number of training samples of a client that declares these numbers (wire: Enrol.examples)."""

@@ -165,6 +165,8 @@ def serve(
     Raises      RunError if the directory holds something else, ValueError if settings contradict each other.
     """
     experiment.check_served()
+    if experiment.buffer:
+        raise ValueError(f"buffer={experiment.buffer} with Flower; expected buffer=0, rounds that wait for their nodes")
     experiment = evaluated_as_before(run_dir, experiment)
     assembled = assemble_experiment(experiment, data_dir, served=True)
     rules = _rules(assembled, deadline_s, wait_for or experiment.clients)

@@ -34,6 +34,7 @@ class Accumulator:
         old: Mapping[str, Params] | None = None,
         seed: int = 0,
         round: int = 0,
+        factors: Mapping[int, float] | None = None,
     ) -> None:
         """Start with empty sums.
 
@@ -42,9 +43,10 @@ class Accumulator:
         old          values before the round by payload, which some means need. A payload that is not in `old` carries
                      changes
         seed, round  seed of the run and number of the round, by which some means round
+        factors      by client, the factor of its weight, 1 for a client without a factor
         """
         self.spec, self._aggregation, self._old = spec, aggregation, old or {}
-        self._seed, self._round = seed, round
+        self._seed, self._round, self._factors = seed, round, factors or {}
         self._others: dict[str, Mean] = {}
         self.mean = self._new(MODEL)
         self.masks: dict[int, Mask] = {}
@@ -84,4 +86,6 @@ class Accumulator:
         old = self._old.get(payload, {})
         params = {name: param for name, param in self.spec.params.items() if not old or name in old}
         name = RoundingName(self._seed, self._round, payload)
-        return self._aggregation.mean(replace(self.spec, params=params), old, name)
+        mean = self._aggregation.mean(replace(self.spec, params=params), old, name)
+        mean.factors = self._factors
+        return mean

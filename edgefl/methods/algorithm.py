@@ -47,6 +47,8 @@ class Algorithm(ABC):
     trains_parts   whether the clients of a round train parts of the model: neurons, or coordinates at a mask
     sums_only      whether the server needs sums of replies over clients of one draw alone. A subclass does not inherit
                    it (rounds/sums_only.py)
+    asynchronous   whether a round may be closed before all its replies are there (rounds/asynchronous.py). A subclass
+                   does not inherit it
     changes        names of payloads that carry changes or gradients in a reply, and not new values of the server's
                    state
     """
@@ -60,6 +62,7 @@ class Algorithm(ABC):
     asks_all: ClassVar[bool] = False
     trains_parts: ClassVar[bool] = False
     sums_only: ClassVar[bool] = False
+    asynchronous: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, str]] = {}
 

@@ -40,6 +40,7 @@ class Ditto(FedAvg):
     """
 
     name: ClassVar[str] = "ditto"
+    asynchronous: ClassVar[bool] = True
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
     former: ClassVar[Mapping[str, str]] = {"lam": "mu"}

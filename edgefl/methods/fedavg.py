@@ -36,6 +36,7 @@ class FedAvg(EarlyStopping, FineTuning):
 
     name: ClassVar[str] = "fedavg"
     sums_only: ClassVar[bool] = True
+    asynchronous: ClassVar[bool] = True
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = False
     takes_slices: ClassVar[bool] = True

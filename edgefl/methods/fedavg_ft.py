@@ -32,6 +32,7 @@ class FedAvgFT(FedAvg):
     """
 
     name: ClassVar[str] = "fedavg-ft"
+    asynchronous: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
 
     ft_epochs: int = 1

@@ -29,6 +29,7 @@ class FedPer(SharedBody):
 
     name: ClassVar[str] = "fedper"
     sums_only: ClassVar[bool] = True
+    asynchronous: ClassVar[bool] = True
     takes_slices: ClassVar[bool] = True
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:

@@ -25,6 +25,7 @@ class FedProx(FedAvg):
 
     name: ClassVar[str] = "fedprox"
     sums_only: ClassVar[bool] = True
+    asynchronous: ClassVar[bool] = True
 
     mu: float = 0.01
 

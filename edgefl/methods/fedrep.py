@@ -34,6 +34,7 @@ class FedRep(SharedBody):
     """
 
     name: ClassVar[str] = "fedrep"
+    asynchronous: ClassVar[bool] = True
 
     epochs: int = 1
     head_epochs: int = 4

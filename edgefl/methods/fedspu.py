@@ -55,6 +55,7 @@ class FedSPU(NeuronDraws, EarlyStopping, LocalSteps):
 
     name: ClassVar[str] = "fedspu"
     sums_only: ClassVar[bool] = True
+    asynchronous: ClassVar[bool] = True
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
     trains_parts: ClassVar[bool] = True

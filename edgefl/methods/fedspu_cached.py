@@ -63,6 +63,7 @@ class FedSPUCached(FedSPU):
 
     name: ClassVar[str] = "fedspu-cached"
     sums_only: ClassVar[bool] = True
+    asynchronous: ClassVar[bool] = True
 
     budget: tuple[float, ...] = (0.12, 0.24, 1.0, 1.0, 1.0)
     memory: tuple[float, ...] = ()

@@ -60,6 +60,7 @@ class FjORD(SubModels):
     """
 
     name: ClassVar[str] = "fjord"
+    asynchronous: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
 

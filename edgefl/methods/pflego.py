@@ -46,6 +46,7 @@ class PFLEGO(HeadTraining):
 
     name: ClassVar[str] = "pflego"
     sums_only: ClassVar[bool] = True
+    asynchronous: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = (BODY,)
     former: ClassVar[Mapping[str, str]] = {"weight": "shares"}
 

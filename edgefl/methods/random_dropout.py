@@ -48,6 +48,7 @@ class RandomDropout(NeuronDraws, SubModels):
 
     name: ClassVar[str] = "random-dropout"
     sums_only: ClassVar[bool] = True
+    asynchronous: ClassVar[bool] = True
 
     scale: bool = False
 

@@ -5,6 +5,7 @@ Source  FedSPU, Fig. 3. ALGORITHMS 0 (float64, ascending client id) and 1.2
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +27,13 @@ class Mean:
     this call.
 
     clipped  number of values that were clipped before they were added. None: the mean does not clip
+    factors  factors by which the weights of clients are multiplied
     """
 
     clipped: int | None = None
 
     def __init__(self, spec: ModelSpec) -> None:
+        self.factors: Mapping[int, float] = {}
         self.total = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
         self.weight = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
         self.clients: list[int] = []
@@ -41,6 +44,7 @@ class Mean:
 
         Raises ValueError if `client` is not above the last client added, or `weight` is not above 0.
         """
+        weight = weight * self.factors.get(client, 1)
         self._count(client, weight)
         for name, block in update.blocks.items():
             values = block.values.astype(np.float64) * weight

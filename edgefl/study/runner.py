@@ -18,6 +18,7 @@ from edgefl.experiment import run_toml
 from edgefl.experiment.array_data import OwnData
 from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.assembly import assemble_experiment
+from edgefl.experiment.asynchronous_settings import check_simulated
 from edgefl.experiment.data_meaning import write_meaning
 from edgefl.experiment.data_record import DataRecord
 from edgefl.experiment.federation import Federation
@@ -122,6 +123,7 @@ def prepare(
     max_empty_rounds  rounds in a row without an accepted reply, after which a run ends with an error. None: the default
     Raises            ValueError, DataError, GraphError or OSError for an experiment that cannot be run.
     """
+    check_simulated(experiment)
     experiment = experiment.with_evaluation_rounds()
     settings = experiment.settings(workers)
     if max_empty_rounds is not None:

@@ -238,7 +238,8 @@ class World:
         self.to_device: dict[int, deque[Message]] = {client: deque() for client in range(CLIENTS)}
         self.done = False
         self.wake: float | None = None
-        progress = self.store.load()
+        how = self.rules.asynchronous
+        progress = self.store.load(max_staleness=None if how is None else how.max_staleness)
         self.coordinator = Coordinator(TASK, self.method, self.rules, INITIAL, progress, accepting=self.accepting)
         self._carry_out(self.coordinator.start(self.now))
 

@@ -38,8 +38,12 @@ def replayed(world: World, path: Path, log: Progress | None = None) -> tuple[Sta
     progress = run_history.progress(world.path) if log is None else log
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     journal = Journal(path)
-    participation = RecordedParticipation(progress.capacities, outcomes, progress.candidates, progress.losses)
-    settings = Settings(world.rules.rounds, world.rules.rounds, stop_after=progress.round)
+    participation = RecordedParticipation(
+        progress.capacities, outcomes, progress.candidates, progress.losses, closes=progress.closes
+    )
+    settings = Settings(
+        world.rules.rounds, world.rules.rounds, stop_after=progress.round, asynchronous=world.rules.asynchronous
+    )
     state = simulate(world.method, FEDERATION, settings, journal, participation=participation)
     journal.close()
     return state, journal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.vopr.mutants.rows import row
 
-SESSIONS, ROUNDS = "server/device_sessions.py", "server/round_sequence.py"
+SESSIONS, ROUNDS, OPENING = "server/device_sessions.py", "server/round_sequence.py", "server/round_opening.py"
 HOLDINGS, ENROLMENT, OPEN = "server/device_holdings.py", "server/enrolment.py", "server/open_round.py"
 
 MUTANTS = (
@@ -68,29 +68,30 @@ MUTANTS = (
     row(
         "late-counts",
         ROUNDS,
-        "if self.open is None or self.open.number != message.round:",
-        "if self.open is None:",
+        "if current is None or not current.awaits(client, message.round):",
+        "if current is None:",
         "a reply of an earlier round counts in the open one",
     ),
     row(
         "answers-forgotten",
-        ROUNDS,
-        "self.open.restore(stored.answers, ",
-        "self.open.restore((), ",
+        OPENING,
+        "found.restore(stored.answers, ",
+        "found.restore((), ",
         "a server that resumes a round forgets the replies that it has accepted",
     ),
     row(
         "planned-anew",
-        ROUNDS,
-        "plans = self._planner.again(self.state, number, *begun_with)",
-        "plans = self._planner.take(self.state, number, self._clients.connected(), now, self.refusing)",
+        OPENING,
+        "planned = self._again(state, round, len(self.begun))",
+        "plans = self.planner.take(state, round, connected, now, refusing, self.tasks)\n            "
+        "planned = opened(self.planner.task, self.planner.algorithm, state, plans, round, self._rules)",
         "a resumed round is planned again",
     ),
     row(
         "one-round-more",
         ROUNDS,
-        "self.round < self._rules.rounds,",
-        "self.round <= self._rules.rounds,",
+        "self.done = self.round >= self._rules.rounds",
+        "self.done = self.round > self._rules.rounds",
         "a run has one round more than it should",
     ),
     row(

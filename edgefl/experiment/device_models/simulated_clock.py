@@ -37,7 +37,7 @@ class VirtualClock(FullParticipation):
         }
         self._busy: dict[int, float] = {}  # client -> time in seconds until which it works
 
-    def offers(self, round: int) -> Iterator[frozenset[int] | None]:
+    def offers(self, round: int, busy: frozenset[int] = frozenset()) -> Iterator[frozenset[int] | None]:
         """Yield the clients that a round may choose from: first at the end of the last round, then at each moment at
         which other clients are available, until every client has been available once. The round begins with the last
         offer that is taken.

@@ -6,7 +6,7 @@ has a model of devices that decides participation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,10 +32,22 @@ class ParticipationModel(Protocol):
     @property
     def is_over(self) -> bool: ...
 
-    def offers(self, round: int) -> Iterator[frozenset[int] | None]:
+    def offers(self, round: int, busy: frozenset[int] = frozenset()) -> Iterator[frozenset[int] | None]:
         """Yield the clients from which the round's clients may be chosen, or None for all clients.
 
         The simulation asks for the next offer while no client is chosen.
+
+        busy  clients that have a task of an earlier round, in an asynchronous run
+        """
+
+    def places(self, round: int, free: int | None) -> int | None:
+        """Return the number of clients that an asynchronous round plans. `free` is the number of places that no task
+        takes, or None if rounds wait for their clients.
+        """
+
+    def due(self, round: int, in_flight: Mapping[int, ClientRound]) -> Collection[int]:
+        """Return the clients whose replies an asynchronous round takes in. `in_flight` has the clients that have a
+        task, with the records of their training.
         """
 
     def lost(self, round: int) -> frozenset[int]:
@@ -89,8 +101,14 @@ class FullParticipation:
     def is_over(self) -> bool:
         return False
 
-    def offers(self, round: int) -> Iterator[frozenset[int] | None]:
+    def offers(self, round: int, busy: frozenset[int] = frozenset()) -> Iterator[frozenset[int] | None]:
         yield None
+
+    def places(self, round: int, free: int | None) -> int | None:
+        return free
+
+    def due(self, round: int, in_flight: Mapping[int, ClientRound]) -> Collection[int]:
+        return in_flight
 
     def lost(self, round: int) -> frozenset[int]:
         return frozenset()
@@ -131,6 +149,7 @@ class RecordedParticipation:
     candidates   clients from which a round's clients were chosen, by round, where these were not all clients
     losses       by (client, after): the client lost its state after round `after`, and went on from the state of the
                  round that is the value. 0 stands for no state
+    closes       by (round, client): the round that took the client's accepted reply in, where it was a later round
     throughputs  throughput that a client's device reported, by (client, round). Plans follow from it from that round on
     """
 
@@ -139,13 +158,22 @@ class RecordedParticipation:
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
     throughputs: Mapping[tuple[int, int], Throughput] = field(default_factory=dict)
+    closes: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
         return True
 
-    def offers(self, round: int) -> Iterator[frozenset[int] | None]:
+    def offers(self, round: int, busy: frozenset[int] = frozenset()) -> Iterator[frozenset[int] | None]:
         yield self.candidates.get(round)
+
+    def places(self, round: int, free: int | None) -> int | None:
+        return None if free is None else len(self._planned(round))
+
+    def due(self, round: int, in_flight: Mapping[int, ClientRound]) -> Collection[int]:
+        ended = {client for (planned, client), taken in self.closes.items() if taken == round and client in in_flight}
+        own = [client for client in self._planned(round) if (round, client) not in self.closes]
+        return ended | {client for client in own if self.outcomes[round, client] == "accepted"}
 
     def expected(self, round: int, client: int) -> str | None:
         outcome = self.outcomes[round, client]
@@ -164,9 +192,12 @@ class RecordedParticipation:
 
     def check(self, round: int, clients: list[int]) -> None:
         """Raise RunError unless the round was planned with exactly these clients."""
-        logged = sorted(client for r, client in self.outcomes if r == round)
+        logged = self._planned(round)
         if logged != sorted(clients):
             raise RunError(f"round {round} is planned with clients {sorted(clients)}; expected {logged}, as in the run")
+
+    def _planned(self, round: int) -> list[int]:
+        return sorted(client for r, client in self.outcomes if r == round)
 
     def throughputs_at(self, round: int) -> Mapping[int, Throughput]:
         """Return the throughputs that held in a round."""

@@ -16,6 +16,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.early_stopping import after_round
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds import change_bound
+from edgefl.methods.rounds.asynchronous import StalenessFactor, at_present
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.methods.rounds.exchange import ReplyClaim
 from edgefl.methods.rounds.summed_reply import GroupTotal
@@ -34,11 +35,13 @@ class AggregationSettings:
     aggregation    mean that is taken of the replies
     bound          limit on the changes of a reply
     most_examples  largest number of training samples with which a client counts. None: no limit
+    staleness      factor of a reply to a plan of an earlier round, in asynchronous rounds
     """
 
     aggregation: AggregationRule = MEAN
     bound: UpdateNormBound = field(default_factory=UpdateNormBound)
     most_examples: int | None = None
+    staleness: StalenessFactor = field(default_factory=StalenessFactor)
 
     def declared(self, algorithm: Algorithm, examples: int, graph: Graph | None = None) -> ReplyClaim:
         """Return the claims that the replies of a client with `examples` training samples must make, for a model of
@@ -74,22 +77,28 @@ def close(
     round: int,
     aggregation_settings: AggregationSettings,
     sums: Sequence[GroupTotal] = (),
+    sent: Mapping[int, State] | None = None,
 ) -> AggregationResult:
     """Aggregate the accepted replies of a round in client order, and return the state after it. `state` is
     not changed.
 
     sums  opened sums of groups, whose clients have stand-ins among the replies (summed_reply.py)
+    sent  states from which the plans of earlier rounds were made, by client, in asynchronous rounds
     """
     accepted = sorted(accepted, key=lambda pair: pair[0].client)
     old = values_before(algorithm, state)
     replies = {plan.client: counted(algorithm, reply, aggregation_settings.most_examples) for plan, reply in accepted}
     limited = {plan.client: replies[plan.client].examples for plan, r in accepted if replies[plan.client] is not r}
+    shares, weights = aggregation_settings.staleness.factors({p.client: round - p.round for p, _ in accepted})
+    for client, before in (sent or {}).items():
+        earlier = values_before(algorithm, before)
+        replies[client] = at_present(replies[client], earlier, old, task.spec, shares.get(client, 1.0))
     beyond: dict[int, str] = {}
     if aggregation_settings.bound.kind != "off":
         replies, beyond = _bounded(replies, aggregation_settings.bound, old, task.spec)
     if aggregation_settings.aggregation.kind == "clipped":
         replies = _to_the_median(replies, old, task.spec)
-    accumulator = Accumulator(task.spec, aggregation_settings.aggregation, old, task.seed, round)
+    accumulator = Accumulator(task.spec, aggregation_settings.aggregation, old, task.seed, round, weights)
     for plan, _ in accepted:
         if plan.client in replies:
             algorithm.aggregate(accumulator, plan, replies[plan.client])
@@ -97,8 +106,7 @@ def close(
         total.add_to(accumulator)
     accumulator.settle()
     after = algorithm.finish(task, state, accumulator, round)
-    stopped = [client for client, reply in replies.items() if reply.status == "stopped"]
-    after = after_round(task, algorithm, state, after, stopped, round)
+    after = after_round(task, algorithm, state, after, [c for c in replies if replies[c].status == "stopped"], round)
     is_out = aggregation_settings.bound.kind == "refuse"
     return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, limited, accumulator.clipped)
 

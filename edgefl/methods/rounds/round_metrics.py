@@ -47,6 +47,7 @@ class ClientRound:
               replay, and with modelled devices: the client trained, and its reply came too late. With secure
               aggregation "masked", and "not-opened" for this `reason`
     clipped   reason why the reply was shortened when the round was closed
+    staleness  rounds that were closed between the client's plan and its reply, in an asynchronous run
     scalars   bytes down and up of numbers beside a payload, which `down` and `up` do not have (scalars.py)
     counted   number of samples with which the reply was weighted, where it is smaller than `examples`
     virtual   values of a modelled device: device, virtual_seconds, virtual_joules (device_models/simulated_clock.py)
@@ -66,6 +67,7 @@ class ClientRound:
     counted: int | None = None
     virtual: Mapping[str, Any] = field(default_factory=dict)
     scalars: tuple[int, int] = (0, 0)
+    staleness: int = 0
 
     @property
     def is_taken(self) -> bool:
@@ -114,6 +116,7 @@ class ClientRound:
         record: dict[str, Any] = {"client": self.client, **self.settings}
         record.update(examples=self.examples, steps=self.steps, status=self.status)
         record.update(down=self.down.total, up=self.up.total, seconds=self.seconds, **self.virtual)
+        record |= {"staleness": self.staleness} if self.staleness else {}
         record.update({n: v for n, v in (("clipped", self.clipped), ("counted", self.counted)) if v is not None})
         if self.reason is not None:
             return {**record, "reason": self.reason}

@@ -45,7 +45,12 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
     journal = Journal(folder)
     try:
         participation = RecordedParticipation(
-            progress.capacities, outcomes, progress.candidates, progress.losses, progress.throughputs
+            progress.capacities,
+            outcomes,
+            progress.candidates,
+            progress.losses,
+            progress.throughputs,
+            progress.closes,
         )
         federation = assemble(experiment, data_dir, kept(path, experiment.model))
         state = simulate(algorithm, federation, settings, journal, participation=participation)

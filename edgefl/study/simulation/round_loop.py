@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgefl.errors import StuckError
+from edgefl.experiment.device_models.asynchronous_clock import AsynchronousClock
 from edgefl.experiment.device_models.simulated_clock import VirtualClock
 from edgefl.experiment.evaluation_rounds import is_evaluated
 from edgefl.experiment.federation import Federation
@@ -24,6 +25,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.early_stopping import plans
 from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.adaptation import adaptation_metrics
+from edgefl.methods.rounds.asynchronous import with_places
 from edgefl.methods.rounds.diagnosis import diagnosis
 from edgefl.methods.rounds.participation import TRAINED, FullParticipation, ParticipationModel
 from edgefl.methods.rounds.round_closing import close
@@ -34,6 +36,7 @@ from edgefl.study.simulation.client_player import Outcome, SimulationContext, tr
 from edgefl.study.simulation.engine import Engine, MakeEngine, Threads
 from edgefl.study.simulation.evaluation import Evaluator
 from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.tasks_in_flight import TasksInFlight
 
 
 def simulate(
@@ -71,6 +74,8 @@ def _attendance(cast: SimulationContext, journal: Journal) -> ParticipationModel
     if fleet is None:
         return FullParticipation()
     examples = [len(split.train) for split in federation.clients]
+    if cast.settings.asynchronous is not None:
+        return AsynchronousClock(fleet, len(examples), federation.seed, cast.settings.asynchronous.buffer, examples)
     clock = VirtualClock(fleet, len(examples), federation.seed, deadline_s, examples)
     for log_record in journal.metrics():
         clock.goes_on(log_record)
@@ -87,6 +92,7 @@ class _Simulation:
         self._earlier: dict[
             tuple[int, int], StoredClientState
         ] = {}  # (client, round) -> state to which a client returns after a loss
+        self.in_flight = TasksInFlight(cast.settings.asynchronous, attendance)
         self.evaluator = Evaluator(cast, self.task, engine, journal)
 
     def run(self, watch: Callable[[dict[str, Any]], None]) -> State:
@@ -102,15 +108,16 @@ class _Simulation:
         while not done:
             round += 1
             state, log_record = self._round(state, round, plans)
-            plans = self._plan(state, round + 1)
-            done = round == last or not plans
+            plans = self._plan(state, round + 1) if round < last else []
+            done = round == last or not (plans or self.in_flight.clients)
             if done or is_evaluated(round, self.settings.eval_every, self.settings.evaluate_first):
                 log_record["evaluation"] = self.evaluator.bundle(state, round)
                 log_record |= adaptation_metrics(self.evaluator.adaptations, self.attendance.adapted)
             self.journal.log(log_record)
             empty = empty + 1 if accepts_nobody(log_record) else 0
             is_stuck = not done and not self.attendance.is_over and empty >= self.settings.max_empty_rounds
-            if done or is_stuck or round % self.settings.checkpoint_every == 0:
+            may_stop = not self.in_flight.clients  # replies that wait are not kept
+            if done or (may_stop and (is_stuck or round % self.settings.checkpoint_every == 0)):
                 self.journal.commit(round, state, done)
             watch(log_record)
             if is_stuck:
@@ -120,9 +127,13 @@ class _Simulation:
     def _plan(self, state: State, round: int) -> list[Plan]:
         """Plan a round with the first offer of available clients for which the method has plans."""
         lost, throughputs = self.attendance.lost(round), self.attendance.throughputs_at(round)
-        for candidates in self.attendance.offers(round):
+        places = self.attendance.places(round, self.in_flight.places)
+        if places == 0:
+            return []
+        algorithm = self.algorithm if places is None else with_places(self.algorithm, places)
+        for candidates in self.attendance.offers(round, self.in_flight.clients):
             task = replace(self.task, candidates=candidates, lost=lost, throughputs=throughputs)
-            if found := plans(self.algorithm, task, state, round):
+            if found := plans(algorithm, task, state, round):
                 return found
         return []
 
@@ -130,11 +141,16 @@ class _Simulation:
         started = time.perf_counter()
         self.attendance.check(round, [plan.client for plan in plans])
         outcomes = self._outcomes(round, plans)
-        replies = [(plan, outcome.reply) for plan, outcome in zip(plans, outcomes, strict=True)]
-        accepted = [(plan, reply) for plan, reply in replies if reply is not None]
-        closing = close(self.task, self.algorithm, state, accepted, round, self.settings.aggregation_settings)
+        self.in_flight.add(plans, state, outcomes)
+        ended = self.in_flight.ended(round)
+        accepted = [(task.plan, task.outcome.reply) for task in ended if task.outcome.reply is not None]
+        sent = {
+            task.plan.client: task.state for task in ended if task.outcome.reply is not None and task.plan.round < round
+        }
+        how = self.settings.aggregation_settings
+        closing = close(self.task, self.algorithm, state, accepted, round, how, sent=sent)
         seconds = time.perf_counter() - started
-        log_record = round_metrics(round, [outcome.record for outcome in outcomes], closing, seconds)
+        log_record = round_metrics(round, [task.record(round) for task in ended], closing, seconds)
         if self._is_diagnosed(round):
             squares = {plan.client: outcome.squares for plan, outcome in zip(plans, outcomes, strict=True)}
             log_record |= diagnosis(accepted, squares, self.task.spec)
