@@ -89,7 +89,7 @@ class KilledProcesses:
 
     def _kill_any(self) -> None:
         """Kill the server or a device, whatever it does."""
-        if self._draw.random() < 0.2 and not self._of_server and self._cluster.server.ended() is None:
+        if self._draw.random() < 0.2 and self._cluster.server.ended() is None:
             self._cluster.server.kill()
             self._start_server()
             self.found["server_killed_at_random"] += 1
