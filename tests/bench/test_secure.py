@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from edgefl.protocol.secure.member_state import MemberState, Stage
 from edgefl.protocol.secure.roster import Roster
 from edgefl.server.events import GroupEvent
 from edgefl.server.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_command_counts_its_rounds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,3 +71,19 @@ def test_kills_are_aimed_at_every_step_of_devices_that_come_back_or_are_lost_and
     killed = KilledProcesses(None, clients=30, rounds=20, kills=40, step_s=5.0, seed=0)  # type: ignore[arg-type]
     devices = [f"device {client} after step {step}" for client, step in enumerate([1, 2, 3, 4, 5] * 2)]
     assert killed.missed == [*devices, *(f"the server after step {step}" for step in (1, 2, 3, 4, 5))]
+
+
+def test_the_page_has_the_figures_of_the_last_served_run() -> None:
+    rows = [json.loads(line) for line in (ROOT / "bench/secure/record.jsonl").read_text().splitlines()]
+    row = [row for row in rows if row["what"] == "served"][-1]
+    page = " ".join((ROOT / "docs/secure-aggregation.md").read_text().split())
+    masked, not_opened = row["outcomes"]["masked"], row["outcomes"]["not-opened"]
+    assert f"Its {masked + not_opened} replies were {masked} times `masked`, and {not_opened} times" in page
+    assert (
+        f"{row['clients']} devices in five tiers, TLS, keys, a roster, {row['rounds']} rounds and {row['kills']}"
+        in page
+    )
+    for step in fatal_step.STEPS:
+        assert [row[f"{who}_after_step_{step}"] for who in ("device_killed", "device_lost", "server_killed")] == [1] * 3
+    devices, server = row["device_killed_at_random"], row["server_killed_at_random"]
+    assert f"{devices} other SIGKILLs of devices and {server} of the server came at random times." in page
