@@ -32,6 +32,7 @@ from edgefl.server.events import (
     Enrolment,
     Event,
     GroupEvent,
+    KeyChanged,
     MessageReceived,
     Record,
     RecordSaved,
@@ -106,6 +107,8 @@ class Coordinator:
             self._devices.leave(event.link, now)
         elif isinstance(event, DeviceRefused):
             self._devices.refused(event.link, event.reason)
+        elif isinstance(event, KeyChanged):
+            self._devices.key_changed(event)
         elif isinstance(event, MessageReceived):
             self._devices.receive(event.link, event.message, now)
         elif isinstance(event, RecordSaved):

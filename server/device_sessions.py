@@ -21,6 +21,7 @@ from edgefl.server.events import (
     DeviceMessage,
     DeviceReplaced,
     Enrolment,
+    KeyChanged,
     ReplyJudged,
     ThroughputRecorded,
 )
@@ -70,6 +71,14 @@ class DeviceSessions:
         link = self._clients.link(number)
         if link is not None and link.admitted:
             self._refusals.add(link.client, reason)
+
+    def key_changed(self, event: KeyChanged) -> None:
+        """Close the client's connection. A client whose key was withdrawn is absent until it comes with another key."""
+        if event.is_withdrawn:
+            self._refusals.add(event.client, event.reason)
+        link = self._clients.link_of(event.client)
+        if link is not None:
+            self._refuse(link, event.reason)
 
     def enrolled(self, record: Enrolment, now: float) -> None:
         """Go on after the enrolment is durable."""

@@ -17,7 +17,7 @@ from typing import cast
 
 from edgefl.errors import RunError
 from edgefl.protocol.wire.messages import Message
-from edgefl.server import file_descriptors
+from edgefl.server import file_descriptors, trust_files
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
@@ -28,6 +28,7 @@ from edgefl.server.events import (
     DeviceMessage,
     DeviceRefused,
     Event,
+    KeyChanged,
     MessageReceived,
     Record,
     RecordSaved,
@@ -47,6 +48,7 @@ from edgefl.server.peer import ConnectionTerms, Peer
 from edgefl.server.reminder import Reminder
 from edgefl.server.server_log import Log
 from edgefl.server.store import Store
+from edgefl.server.trust_files import TrustFiles
 from edgefl.system.log_lines import Detail, LogLine, kind_of
 
 RETRY_S = 1.0  # seconds between attempts to save what the disk refused
@@ -83,9 +85,11 @@ class Server:
         service: ConnectionTerms,
         say: Callable[[str], None],
         watch: Callable[[Record], None],
+        trust: TrustFiles | None = None,
     ) -> None:
+        """Make the server. `trust` has the files that are read again when they change. None: no file is."""
         self._coordinator, self._store, self.service = coordinator, store, service
-        self._log, self._watch = Log(say), watch
+        self._log, self._watch, self._trust = Log(say), watch, trust
         self._peers: dict[int, Peer] = {}
         self._links = 0
         self._past = Traffic(0)  # bytes of connections that are gone
@@ -105,6 +109,7 @@ class Server:
         storing = self._loop.create_task(self._keep_storing())
         storing.add_done_callback(self._storing_ended)
         self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
+        self._trusting = self._loop.call_later(trust_files.LOOK_EVERY_S, self._look_at_trust)
         try:
             with ready(*self._entrance.name):
                 self._carry_out(self._coordinator.start(self._loop.time()))
@@ -115,6 +120,7 @@ class Server:
         finally:
             self._wake_at(None)
             self._looking.cancel()
+            self._trusting.cancel()
             storing.cancel()
             self._entrance.close()
             for peer in list(self._peers.values()):
@@ -130,6 +136,15 @@ class Server:
             self.say(line, "waiting")
         self._looking.cancel()
         self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
+
+    def _look_at_trust(self) -> None:
+        """Read the keys and the certificate again where their files have changed."""
+        for found in () if self._trust is None else self._trust.look():
+            if isinstance(found, KeyChanged):
+                self._handle(found)
+            else:
+                self.say(found)
+        self._trusting = self._loop.call_later(trust_files.LOOK_EVERY_S, self._look_at_trust)
 
     def _open(self, address: ListenAddress) -> Entrance:
         """Listen, with as many descriptors as this process may have."""

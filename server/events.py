@@ -243,6 +243,15 @@ class DeviceRefused:
 
 
 @dataclass(frozen=True)
+class KeyChanged:
+    """The event that the key of a client was withdrawn, or replaced by another one, while the server runs."""
+
+    client: int
+    reason: str
+    is_withdrawn: bool = False
+
+
+@dataclass(frozen=True)
 class MessageReceived:
     """The event that a message of an admitted device has come."""
 
@@ -262,7 +271,7 @@ class Tick:
     """The event that time has passed. Only the argument `now` of the call matters."""
 
 
-Event = DeviceJoined | DeviceLeft | DeviceRefused | MessageReceived | RecordSaved | Tick
+Event = DeviceJoined | DeviceLeft | DeviceRefused | KeyChanged | MessageReceived | RecordSaved | Tick
 
 # Actions, which the coordinator asks for, and which are carried out in order.
 

@@ -29,6 +29,7 @@ from edgefl.server.peer import ConnectionTerms, Patience
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_handshake import EnrolmentTerms
 from edgefl.server.store import RECENT, Store
+from edgefl.server.trust_files import TrustFiles
 
 STOPPING = tuple(field.name for field in dataclasses.fields(EarlyStopping))
 LATER = ("ft", "ft_part", "ft_lr", *STOPPING)  # earlier devices do not know these settings, or not in every method
@@ -43,11 +44,14 @@ def host(
     watch: Callable[[Record], None],
     patience: Patience | None = None,
     accepting: Collection[int] = (),
+    trust: TrustFiles | None = None,
 ) -> Server:
-    """Return the server of an experiment with one method, resumed from `store`. See Coordinator for `accepting`."""
+    """Return the server of an experiment with one method, resumed from `store`. See Coordinator for `accepting`, and
+    Server for `trust`.
+    """
     coordinator, offer = staff(assembled, store, rules, keys, accepting)
     service = ConnectionTerms(**vars(offer), patience=patience or Patience())
-    return Server(coordinator, store, service, say, watch)
+    return Server(coordinator, store, service, say, watch, trust)
 
 
 def staff(

@@ -52,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
 
         return flower_device.take_part(options, profile, data, world)
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
-    directory = StateDirectory(options.state)
+    former = None if options.former_key is None else read_key(options.former_key)
+    directory = StateDirectory(options.state, former)
     if base is not None:
         BaseStore(directory.path / FOLDER).keep_model(base.params)
     if options.insecure:
@@ -147,6 +148,8 @@ def _profile(options: argparse.Namespace) -> DeviceProfile:
         raise RequestError("--key without --id; expected the id that the key belongs to")
     if options.id is not None and not 0 <= options.id < 1 << 31:
         raise RequestError(f"--id {options.id}; expected 0 <= id < 2^31")
+    if options.former_key is not None and options.key is None:
+        raise RequestError(f"--former-key {options.former_key} without --key; expected both, the old and the new key")
     key = None if options.key is None else read_key(options.key)
     limits = options.max_model, options.max_memory, options.max_seconds
     told = not options.no_throughput, options.accept_data

@@ -199,6 +199,12 @@ def _add_secure(parser: argparse._ArgumentGroup) -> None:
 def _add_trust(trust: argparse._ArgumentGroup) -> None:
     """Add the keys and certificates by which the device and the server prove to each other who they are."""
     trust.add_argument("--key", type=Path, metavar="FILE", help="file of the device's key, which `edgefl keys` makes")
+    trust.add_argument(
+        "--former-key",
+        type=Path,
+        metavar="FILE",
+        help="file of the key that the device had before. Runs that it takes part in go on with the new key of --key.",
+    )
     trust.add_argument("--tls", action="store_true", help="connect with TLS to a server that has a certificate")
     trust.add_argument(
         "--tls-ca",

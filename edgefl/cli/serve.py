@@ -45,6 +45,7 @@ from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import host
 from edgefl.server.store import Store
+from edgefl.server.trust_files import TrustFiles
 from edgefl.system.log_lines import Alert
 
 INTERRUPTED = "interrupted; continue with --resume"
@@ -95,7 +96,8 @@ def _serve(request: _ServeRequest, is_insecure: bool, page: PageRequest | None, 
         federation = request.assembled.federation
         comparison = PartitionComparison([len(split.train) for split in federation.clients], say)
         watch = ServeProgress(experiment, run_history.metrics(request.path), most, comparison)
-        server = host(request.assembled, store, request.rules, request.keys, say, watch, accepting=request.accepting)
+        given = request.rules, request.keys, say, watch
+        server = host(request.assembled, store, *given, accepting=request.accepting, trust=request.trust)
         if line := large_model(len(server.service.model)):
             say(Alert(line))
         with ExitStack() as stack:
@@ -121,6 +123,7 @@ class _ServeRequest:
     accepting: list[int]
     accept_data: bool
     trains_on: DataRecord
+    trust: TrustFiles
     expiry: str  # warning that the certificate expires soon, or ""
 
     def close(self) -> None:
@@ -165,7 +168,9 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
     dates = "" if how.tls_cert is None else expiry(how.tls_cert, time.time())
     asked = how.linger, how.keep_rounds, how.accept_loss, how.accept_data
     trains_on = DataRecord.of_federation(assembled.federation)
-    request = _ServeRequest(assembled, path, rules, _bound(address), keys, *asked, trains_on, dates)
+    pair = None if how.tls_cert is None else (how.tls_cert, how.tls_key)
+    trust = TrustFiles(how.keys, keys or {}, pair, address.tls)
+    request = _ServeRequest(assembled, path, rules, _bound(address), keys, *asked, trains_on, trust, dates)
     if how.resume is None:
         _make_directory(request, model)
     return request

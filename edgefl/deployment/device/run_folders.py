@@ -19,14 +19,15 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from edgefl.deployment.device.device_state import ENROLMENT, FILES, IDENTITY, DeviceState, read_enrolment
 from edgefl.deployment.device.digest_record import read_sealed, seal
-from edgefl.deployment.device.identity import read_identity
+from edgefl.deployment.device.identity import read_identity, write_identity
 from edgefl.errors import RunError
-from edgefl.system.durable_files import lock, private_directory, temporary, write_atomically
+from edgefl.system.durable_files import lock, private_directory, sync, temporary, write_atomically
 
 RUNS, OVER = "runs", "over.json"
 DOMAIN = b"edgefl run folder 1"
@@ -97,9 +98,12 @@ class StateDirectory:
     Raises  RunError if another process uses it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, former_key: bytes | None = None) -> None:
+        """Open the directory. `former_key` is the key that the device had before, whose runs go on with the present
+        key.
+        """
         private_directory(path)
-        self.path = path
+        self.path, self._former_key = path, former_key
         self._lock = lock(path / "lock")
 
     def close(self) -> None:
@@ -113,6 +117,8 @@ class StateDirectory:
                 many runs.
         """
         name = name_of(run, key)
+        if self._former_key is not None and key is not None:
+            self._take_over(name_of(run, self._former_key), name)
         if self._is_of_before(run, name):
             return DeviceState(self.path, run, name, self._lock)
         folder = self.path / RUNS / name
@@ -124,6 +130,23 @@ class StateDirectory:
         private_directory(self.path / RUNS)
         private_directory(folder)
         return DeviceState(folder, run, name, self._lock, self.path)
+
+    def _take_over(self, former: str, name: str) -> None:
+        """Give the folder of a run under the former key the name that it has under the present key.
+
+        A crash leaves a folder of the new name whose identity has the former name, which is written again then. A
+        folder of the new name in which the device has not enrolled holds nothing, and makes room.
+        """
+        old, new = self.path / RUNS / former, self.path / RUNS / name
+        if (old / ENROLMENT).exists() and not (new / ENROLMENT).exists():
+            if new.exists():
+                _remove_files(new)
+                _remove_folder(new, self.path)
+            old.rename(new)
+            sync(self.path / RUNS)
+        identity = read_identity(new / IDENTITY)
+        if identity is not None and identity.of == former:
+            write_identity(new / IDENTITY, replace(identity, of=name))
 
     def over(self, folder: Path, run: str, reason: str) -> None:
         """Record that the run of that folder is over, as its server says."""

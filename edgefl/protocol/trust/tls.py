@@ -23,7 +23,7 @@ def server_context(certificate: Path, key: Path, client_authority: Path | None =
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.num_tickets = 0  # no device resumes a session, so tickets would only cost bytes, memory and time
     context.options |= ssl.OP_NO_RENEGOTIATION
-    _load_pair(context, certificate, key)
+    load_pair(context, certificate, key)
     if client_authority is not None:
         _load_authority(context, client_authority)
         context.verify_mode = ssl.CERT_REQUIRED
@@ -46,7 +46,7 @@ def device_context(
     if (certificate is None) != (key is None):
         raise RequestError(f"certificate {certificate} with key {key}; expected both or neither")
     if certificate is not None and key is not None:
-        _load_pair(context, certificate, key)
+        load_pair(context, certificate, key)
     return context
 
 
@@ -68,9 +68,14 @@ def fault(error: ssl.SSLError) -> str | None:
     return None
 
 
-def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+def load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """Load a certificate and its key into a context. The context does not change if they do not belong together.
+
+    Raises  RequestError naming the file that is missing, readable by others or of the wrong content.
+    """
     check_private(key)
     try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key)
         context.load_cert_chain(certificate, key)
     except OSError as error:  # SSLError is a subclass
         raise RequestError(
