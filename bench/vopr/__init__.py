@@ -21,6 +21,7 @@ operator     what people change, and do about a process that has ended by itself
 ledger       the promises that must hold after every event
 replay       the replay of a run, which has to end with its parameters
 stub_steps   training without arithmetic
+stub_growth  the search of new coordinates without arithmetic
 savings      what is left out to save time
 bounds       the limits of files, connections and objects that processes hold
 watch        the promises that are looked after every ten minutes and at the end

@@ -79,9 +79,10 @@ class Disk:
         if not stat.S_ISDIR(found.st_mode):
             self._dropped.add(found.st_ino)
 
-    def dirty(self, path: str | Path) -> None:
-        """Note that a process writes to a file."""
-        self._dropped.discard(os.stat(path).st_ino)
+    def dirty(self, file: str | Path | int) -> None:
+        """Note that a process writes to a file, which is a path or the number of an open file."""
+        if self._dropped:
+            self._dropped.discard(os.stat(file).st_ino)
 
     def sync_own(self, path: str | Path) -> None:
         """Make a file of SQLite durable with its name. SQLite writes it within a commit, and then syncs it."""

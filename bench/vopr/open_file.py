@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,12 @@ class OpenFile(io.FileIO):
 
     process: Process
 
+    @property
+    def _named(self) -> str:
+        return os.path.basename(str(self.name))
+
     def _call(self, what: str) -> None:
-        self.process.call(f"{what} {Path(str(self.name)).name}")
+        self.process.call(f"{what} {self._named}")
 
     def read(self, size: int | None = -1) -> bytes | None:  # type: ignore[override]
         self._call("read")
@@ -37,11 +42,11 @@ class OpenFile(io.FileIO):
         if not self.process.is_alive:
             return super().write(data)
         content = bytes(data)
-        self.process.disk.dirty(Path(str(self.name)))
+        self.process.disk.dirty(self.fileno())
         half = super().write(content[: len(content) // 2 // PAGE * PAGE]) or 0
         self.process.need_room()
         self._call("write")
-        self.process.touch(f"within write {Path(str(self.name)).name}")
+        self.process.touch(f"within write {self._named}")
         return half + (super().write(content[half:]) or 0)
 
 

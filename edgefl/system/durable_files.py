@@ -15,6 +15,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,7 +32,7 @@ def private_directory(path: Path) -> None:
 
     Each made folder is brought to the disk, because a loss of power that takes a folder's name takes all files in it.
     """
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing = list(takewhile(lambda folder: not folder.exists(), chain((path,), path.parents)))
     for folder in reversed(missing):
         folder.mkdir(mode=0o700 if folder == path else 0o777, exist_ok=True)
         with suppress(PermissionError):  # the parent may be a folder in which its user may write but not read

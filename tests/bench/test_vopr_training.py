@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bench.vopr import federation
+from bench.vopr.stub_growth import StubGrowth
 from bench.vopr.stub_steps import StubSteps
 from edgefl.learning import GraphLearner, Samples
 from edgefl.learning.fit_options import FitOptions
@@ -98,3 +99,30 @@ def test_coordinates_outside_a_mask_stay_zero() -> None:
     made.restrict(Mask.of(SPEC, {"fc1.weight": bits}))
     made.fit(FEDERATION.data, ROWS, SGD(0.1))
     assert ((made.read()["fc1.weight"] != 0) == bits).all()
+
+
+def grown(
+    prepare: Callable[[GraphLearner], object] = lambda learner: None,
+    samples: Samples = FEDERATION.data,
+    index: np.ndarray = ROWS[0],
+    count: int = 5,
+) -> list[int]:
+    """Return the coordinates of fc1.weight that a learner finds outside a mask of its first row."""
+    with mock.patch.object(graph_learner, "GrowthSearch", StubGrowth):
+        made = learner()
+    prepare(made)
+    outside = np.zeros((8, 3), np.bool_)
+    outside[0] = True
+    found = made.strongest(samples, index, Mask.of(SPEC, {"fc1.weight": outside}), {"fc1.weight": count})
+    return found["fc1.weight"].tolist()
+
+
+def test_coordinates_that_are_drawn_lie_outside_the_mask_and_depend_on_what_is_searched() -> None:
+    found = grown()
+    assert found == sorted(set(found)) == grown()
+    assert len(found) == 5
+    assert min(found) >= 3
+    assert grown(count=21) == list(range(3, 24))
+    assert grown(lambda made: made.write({"fc1.weight": flipped(made.read()["fc1.weight"], 5)})) != found
+    assert grown(samples=replace(FEDERATION.data, x=flipped(FEDERATION.data.x, 0))) != found
+    assert grown(index=ROWS[0][::-1].copy()) != found
