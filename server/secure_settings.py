@@ -6,11 +6,13 @@ The run's directory keeps the settings and the roster, so that a resumed run goe
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from edgefl.errors import RunError
+from edgefl.errors import RunError, SecurityError
+from edgefl.protocol.secure.handed_identities import handed_roster
 from edgefl.protocol.secure.roster import Roster
 from edgefl.protocol.trust.identity_files import roster_of
 from edgefl.protocol.wire.group_defaults import COLLUDERS, LEAST, LOSSES, STEP_S
@@ -19,6 +21,7 @@ from edgefl.protocol.wire.model_message import FRAME_ALLOWANCE
 from edgefl.system.durable_files import write_atomically
 
 FILE, ROSTER = "secure.json", "roster"
+HANDED = "handed"  # entry of secure.json in a run without a roster
 HEADROOM = 64  # bytes of SecureOffer beside the roster
 
 
@@ -26,7 +29,8 @@ HEADROOM = 64  # bytes of SecureOffer beside the roster
 class SecureSettings:
     """The settings of secure aggregation in a run.
 
-    signed     roster of the federation, signed by its operator
+    signed     roster of the federation, signed by its operator. Empty: the run has no operator, and the server hands on
+               the identities that its devices say they have (protocol/secure/handed_identities.py)
     least      least number of clients whose sum is opened
     losses     clients of a group who may be lost in all, over all steps of a round
     colluders  clients of a group who may tell the server all that they know
@@ -53,10 +57,22 @@ class SecureSettings:
                 f"{FRAME_ALLOWANCE - HEADROOM} bytes, which one message carries"
             )
 
+    @property
+    def is_handed(self) -> bool:
+        """Return whether the server hands on the identities of devices, because no operator has signed a roster."""
+        return not self.signed
+
     @cached_property
     def roster(self) -> Roster:
-        """The roster, whose signature devices check."""
+        """The roster, whose signature devices check. Raises SecurityError in a run without a roster."""
         return roster_of(self.signed)
+
+    def roster_of(self, identities: Mapping[int, bytes]) -> Roster:
+        """Return the roster of a group: the run's roster, or the roster of the identities that its clients have sent.
+
+        identities  public half of the identity of each client of the group, 32 bytes
+        """
+        return handed_roster(identities) if self.is_handed else self.roster
 
     @property
     def offer(self) -> SecureOffer:
@@ -74,7 +90,10 @@ class SecureSettings:
     def write(self, run: Path) -> None:
         """Keep the settings in the directory of a run."""
         values = {name: value for name, value in asdict(self).items() if name not in ("signed", "run")}
-        write_atomically(run / ROSTER, self.signed)
+        if self.is_handed:
+            values[HANDED] = True
+        else:
+            write_atomically(run / ROSTER, self.signed)
         write_atomically(run / FILE, json.dumps(values).encode())
 
 
@@ -87,12 +106,17 @@ def read(run: Path, signed: bytes | None = None) -> SecureSettings | None:
     if not (run / FILE).exists():
         return None
     try:
-        kept = SecureSettings((run / ROSTER).read_bytes(), **json.loads((run / FILE).read_bytes()))
-        kept.roster  # noqa: B018  # a damaged roster is noticed here
-    except (OSError, TypeError, ValueError) as error:
+        values = json.loads((run / FILE).read_bytes())
+        is_handed = values.pop(HANDED, False)
+        kept = SecureSettings(b"" if is_handed else (run / ROSTER).read_bytes(), **values)
+        if not is_handed:
+            kept.roster  # noqa: B018  # a damaged roster is noticed here
+    except (OSError, SecurityError, TypeError, ValueError) as error:
         raise RunError(f"{run / FILE} and {run / ROSTER} cannot be read ({error}); restore both files") from None
     if signed is None:
         return kept
+    if kept.is_handed:
+        raise RunError(f"a roster for the run {run}, which began without a roster; expected no --roster, or a new run")
     newer = replace(kept, signed=signed)
     if newer.roster.federation != kept.roster.federation or newer.roster.version < kept.roster.version:
         raise RunError(

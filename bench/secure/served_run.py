@@ -27,8 +27,9 @@ from edgefl.server.secure_settings import SecureSettings
 class ServedRun:
     """The settings of a run and of its faults.
 
-    step_s  seconds that a step waits for clients
-    kills   number of SIGKILLs, of the server or of a device
+    step_s      seconds that a step waits for clients
+    kills       number of SIGKILLs, of the server or of a device
+    has_roster  whether an operator has signed a roster. False: the server hands on identities
     """
 
     clients: int = 30
@@ -38,6 +39,7 @@ class ServedRun:
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
     step_s: float = 5.0
     seed: int = 0
+    has_roster: bool = True
 
     @property
     def experiment(self) -> Experiment:
@@ -78,25 +80,27 @@ class ServedRun:
         public = {client: make_identity(ids / str(client)).public for client in range(self.clients)}
         write_partitions(root / "shares", self.experiment)
         trust = "--keys", str(keys / "server.keys"), "--tls-cert", str(keys / "server.pem")
+        insecure = () if self.has_roster else ("--insecure",)
         cluster = Cluster(
             root,
             self.experiment,
             root / "shares",
-            (*trust, "--tls-key", str(keys / "server-tls.key"), "--max-empty-rounds", "20"),
+            (*trust, "--tls-key", str(keys / "server-tls.key"), "--max-empty-rounds", "20", *insecure),
             lambda client: self._of_device(root, client, is_secure),
             fatal_step.PROGRAM,
             fatal_step.PROGRAM,
         )
         if not is_secure:
             return cluster
-        SecureSettings(signed_roster(Roster("bench", 1, public), operator), step_s=self.step_s).write(cluster.run)
+        signed = signed_roster(Roster("bench", 1, public), operator) if self.has_roster else b""
+        SecureSettings(signed, step_s=self.step_s).write(cluster.run)
         return cluster
 
     def _of_device(self, root: Path, client: int, is_secure: bool) -> tuple[str, ...]:
         keys, ids = root / "keys", root / "identities"
         trust = "--key", str(keys / f"device-{client:04d}.key"), "--tls-ca", str(keys / "ca.pem")
-        identity = "--identity", str(ids / str(client)), "--operator", str(ids / "operator.pub")
-        return *trust, *(identity if is_secure else ())
+        operator = ("--operator", str(ids / "operator.pub")) if self.has_roster else ("--insecure",)
+        return *trust, *(("--identity", str(ids / str(client)), *operator) if is_secure else ())
 
     def _checked(self, run: Path) -> dict[str, Any]:
         """Replay the run, and return figures of its rounds."""

@@ -31,6 +31,10 @@ from edgefl.protocol.wire.printable import printable
 from edgefl.system.log_lines import Alert, LimitedLog, LogLine
 
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
+NO_OPERATOR = (
+    "--insecure: without --operator, the server says who the other devices are. A server that lies can make up "
+    "devices, and read what this device trains"
+)
 LONGEST_S = 1e8  # time in seconds that a round may take, as timers cannot count further
 
 
@@ -57,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
         BaseStore(directory.path / FOLDER).keep_model(base.params)
     if options.insecure:
         say(Alert(_warning(server, options.key is not None, context is not None)))
+    if profile.secure is not None and profile.secure.operator is None:
+        say(Alert(NO_OPERATOR))
 
     def talk(party: Party) -> str:
         return DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
@@ -158,8 +164,15 @@ def _secure(options: argparse.Namespace) -> SecureProfile | None:
     """Return what the device asks of secure aggregation, or None for runs without it."""
     if options.identity is None and options.operator is None:
         return None
-    if options.identity is None or options.operator is None:
-        raise RequestError(f"--identity {options.identity} with --operator {options.operator}; expected both options")
+    if options.identity is None:
+        raise RequestError(f"--operator {options.operator} without --identity; expected both options")
+    if options.operator is None and not options.insecure:
+        raise RequestError(
+            f"--identity {options.identity} without --operator; expected both options, or --insecure, with which the "
+            "server says who the other devices are"
+        )
+    if options.operator is None and options.federation:
+        raise RequestError(f"--federation {options.federation} without --operator; expected both options")
     if options.flower is not None:
         raise RequestError("--identity with --flower; expected --server, as envelopes carry no secure aggregation")
     if options.secure_least < LEAST or options.secure_colluders < 0:
@@ -169,7 +182,7 @@ def _secure(options: argparse.Namespace) -> SecureProfile | None:
         )
     from edgefl.protocol.trust.identity_files import read_identity, read_public
 
-    operator = read_public(options.operator)
+    operator = None if options.operator is None else read_public(options.operator)
     asked = options.federation, options.secure_least, options.secure_colluders
     return SecureProfile(read_identity(options.identity), operator, *asked)
 

@@ -17,12 +17,13 @@ Step = Annotated[int, Meta(ge=1, le=5)]
 class SecureOffer(Message, frozen=True):
     """The server's word before Welcome that the run sums replies by secure aggregation (protocol/secure/).
 
-    roster     roster of the federation, signed by its operator
+    roster     roster of the federation, signed by its operator. Empty: the run has no operator, and the server hands on
+               the identities of a group's clients (protocol/secure/handed_identities.py)
     least      least number of clients whose sum is opened
     colluders  number of clients of a group who may tell the server all that they know
     """
 
-    roster: Annotated[bytes, Meta(min_length=1)]
+    roster: bytes
     least: Count
     colluders: Count
 
@@ -31,6 +32,7 @@ class GroupReady(Message, frozen=True):
     """The device's word that it has trained and keeps its values, in a run with secure aggregation.
 
     It has fields of Trained, and neither values nor figures of this client alone.
+    identity  public half of the device's identity, in a run without an operator. Empty in other runs
     """
 
     round: Round
@@ -38,6 +40,7 @@ class GroupReady(Message, frozen=True):
     examples: Count
     steps: Count
     seconds: float
+    identity: Annotated[bytes, Meta(max_length=32)]
 
 
 class GroupRequest(Message, frozen=True):

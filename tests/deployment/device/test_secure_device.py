@@ -20,6 +20,7 @@ from edgefl.errors import PlanError, RunError, SecurityError
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.protocol.secure.group_messages import KeyList, RoundKeys, read_message
 from edgefl.protocol.secure.group_terms import GroupTerms, group_terms
+from edgefl.protocol.secure.handed_identities import HandedTerms, handed_roster
 from edgefl.protocol.secure.identity import SigningIdentity
 from edgefl.protocol.secure.roster import Roster, signed_roster
 from edgefl.protocol.wire.messages import Challenge, Evaluate, GroupReply, GroupRequest, SecureOffer, Trained
@@ -154,7 +155,55 @@ def test_a_damaged_state_of_a_group_is_named(tmp_path: Path) -> None:
 def test_a_device_says_it_is_ready_without_a_value(tmp_path: Path) -> None:
     device = opened(tmp_path)
     said = device.ready(device._state.reply())
-    assert (said.round, said.examples, said.steps, said.seconds) == (4, 20, 5, 1.5)
+    assert (said.round, said.examples, said.steps, said.seconds, said.identity) == (4, 20, 5, 1.5, b"")
+
+
+# Identities that the server hands on.
+
+UNKNOWING = PROFILE._replace(operator=None)
+
+
+def handed(keys: dict[int, bytes] = ROSTER.keys, **changed: Any) -> bytes:
+    stated = terms(federation=handed_roster(keys).federation, roster=1, **changed)
+    return HandedTerms(stated.to_bytes(), keys).to_bytes()
+
+
+def test_a_device_without_an_operator_takes_the_identities_that_come_with_the_terms(tmp_path: Path) -> None:
+    device = opened(tmp_path, UNKNOWING)
+    device.offer(SecureOffer(b"", 3, 0))
+    assert device.ready(device._state.reply()).identity == IDENTITIES[CLIENT].public
+    first = step(device, 1, handed())
+    assert first.data
+    device._state.close()
+    again = opened(tmp_path, UNKNOWING)
+    again.offer(SecureOffer(b"", 3, 0))
+    assert step(again, 1, handed()) == first  # from the state on the disk
+    others = {**ROSTER.keys, 0: IDENTITIES[6].public}
+    assert "this device has begun round 4; expected a later round" in step(again, 1, handed(others)).refusal
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (terms().to_bytes(), "terms of a group with identities that cannot be read"),
+        (HandedTerms(terms().to_bytes(), ROSTER.keys).to_bytes(), "terms with the federation 'home'; expected"),
+        (handed({**ROSTER.keys, CLIENT: OPERATOR.public}), "has another identity for client 3 than this device"),
+        (handed({0: ROSTER.keys[0], CLIENT: ROSTER.keys[CLIENT]}), "client 1 is not in version 1 of the roster"),
+    ],
+    ids=["no identities", "other identities", "another identity of the device", "too few"],
+)
+def test_identities_that_do_not_fit_are_refused(tmp_path: Path, data: bytes, words: str) -> None:
+    device = opened(tmp_path, UNKNOWING)
+    device.offer(SecureOffer(b"", 3, 0))
+    assert words in step(device, 1, data).refusal
+    assert not (tmp_path / GROUP).exists()
+
+
+def test_a_device_with_an_operator_takes_no_handed_identities_and_one_without_takes_no_roster(tmp_path: Path) -> None:
+    with pytest.raises(SecurityError, match="its server says who the other devices are; expected a roster"):
+        opened(tmp_path).offer(SecureOffer(b"", 3, 0))
+    with pytest.raises(SecurityError, match=r"the roster of an operator; expected .* \(--operator\)"):
+        opened(tmp_path / "other", UNKNOWING).offer(offered())
 
 
 # The protocol of the device around it.

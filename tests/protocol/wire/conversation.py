@@ -94,7 +94,7 @@ CONVERSATION: list[Step] = [
     ("device", THROUGHPUT_MESSAGE),
     ("server", TRAIN),
     ("device", TRAINED),
-    ("device", GroupReady(1, b"12345678", 100, 7, 1.5)),
+    ("device", GroupReady(1, b"12345678", 100, 7, 1.5, bytes(32))),
     ("server", GroupRequest(1, 2, b"keys")),
     ("device", GroupReply(1, 2, b"", "why")),
     ("server", VERDICT),
