@@ -39,6 +39,8 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], *options: str) -
         ("--clients 30 --per-round 25", "client 29 and 0 others are not in version 1 of the roster, or are revoked"),
         ("--method fedspu --clients 25", "with draws=own: each client has neurons of its own"),
         ("--method fedspu-es:draws=shared --clients 25", "the private losses of clients decide who is chosen"),
+        ("--method fedspa --clients 25", "with search=dst: each client finds masks of its own; expected fedspa-rsm"),
+        ("--method fedspa-rsm:masks=different --clients 25", "each client has a mask of its own; expected masks=same"),
         ("--method subfedavg --clients 25", "method subfedavg needs the replies of single clients"),
         ("--method fedavg --clients 25 --values float16", "--values float16 with --secure; expected float32"),
         ("--method fedavg --aggregation median", "--aggregation median with --secure, which hides single"),
