@@ -69,9 +69,9 @@ def test_secure_needs_a_roster_and_a_roster_needs_secure(
     [
         (
             ["--identity", "ID"],
-            "--identity ID without --operator; expected both options, or --insecure, with which the",
+            "--identity ID without --operator; expected both, or --insecure, with which the",
         ),
-        (["--operator", "OP"], "--operator OP without --identity; expected both options"),
+        (["--operator", "OP"], "--operator OP without --identity; expected both"),
         (
             ["--identity", "ID", "--insecure", "--federation", "home"],
             "--federation home without --operator; expected both",

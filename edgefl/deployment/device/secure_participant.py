@@ -62,13 +62,23 @@ class SecureParticipant:
             raise SecurityError(
                 "the run has no roster of an operator, so its server says who the other devices are; expected a roster"
             )
-        before = self._state.roster()
-        kept = None if before is None else accepted_roster(before, asked.operator, roster_of(before).federation, None)
-        federation = asked.federation or (roster_of(data).federation if kept is None else kept.federation)
-        found = accepted_roster(data, asked.operator, federation, kept)
-        if data != before:
-            durably(lambda: self._state.keep_roster(data), self._state.path, self._world)
+        operator, rosters = asked.operator, self._state.rosters
+        before = {roster_of(each).federation: each for each in rosters.of(operator)}
+        federation = asked.federation or self._federation([*before], roster_of(data).federation)
+        kept = accepted_roster(before[federation], operator, federation, None) if federation in before else None
+        found = accepted_roster(data, operator, federation, kept)
+        if data != before.get(federation):
+            durably(lambda: rosters.keep(operator, federation, data), self._state.path, self._world)
         return found
+
+    def _federation(self, known: list[str], offered: str) -> str:
+        """Return the federation in which the device takes part, where its owner has not named one."""
+        if len(known) > 1:
+            raise SecurityError(
+                f"a roster of the federation {offered!r}, and this device has rosters of {', '.join(known)}; expected "
+                "the name of one (--federation)"
+            )
+        return known[0] if known else offered
 
     def ready(self, reply: Trained) -> GroupReady:
         """Return the device's word that it has trained, from the reply that it keeps."""

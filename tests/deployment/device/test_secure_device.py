@@ -82,6 +82,25 @@ def test_it_keeps_the_newest_roster_and_refuses_others(tmp_path: Path) -> None:
         opened(tmp_path).offer(offered())
 
 
+def test_rosters_of_other_federations_and_operators_do_not_replace_each_other(tmp_path: Path) -> None:
+    """An agent has one directory for the servers of several federations."""
+    other, away = IDENTITIES[1], PROFILE._replace(federation="away")
+    for profile, offer in (
+        (PROFILE, offered()),
+        (away, offered(Roster("away", 1, ROSTER.keys))),
+        (PROFILE._replace(operator=other.public), offered(replace_version(1), by=other)),
+    ):
+        device = opened(tmp_path, profile)
+        device.offer(offer)
+        device._state.close()
+    device = opened(tmp_path, away)
+    with pytest.raises(SecurityError, match="a roster of the federation 'home'; expected 'away'"):
+        device.offer(offered(replace_version(9)))
+    device._state.close()
+    with pytest.raises(SecurityError, match=r"has rosters of .*; expected the name of one \(--federation\)"):
+        opened(tmp_path).offer(offered())
+
+
 def replace_version(version: int) -> Roster:
     return msgspec.structs.replace(ROSTER, version=version)
 
