@@ -16,13 +16,12 @@ from edgefl.protocol.secure.handed_identities import handed_roster
 from edgefl.protocol.secure.roster import Roster
 from edgefl.protocol.trust.identity_files import roster_of
 from edgefl.protocol.wire.group_defaults import COLLUDERS, LEAST, LOSSES, STEP_S
-from edgefl.protocol.wire.messages import SecureOffer
-from edgefl.protocol.wire.model_message import FRAME_ALLOWANCE
+from edgefl.protocol.wire.messages import RosterPart, SecureOffer
+from edgefl.protocol.wire.secure_messages import LARGEST_ROSTER, ROSTER_BYTES
 from edgefl.system.durable_files import write_atomically
 
 FILE, ROSTER = "secure.json", "roster"
 HANDED = "handed"  # entry of secure.json in a run without a roster
-HEADROOM = 64  # bytes of SecureOffer beside the roster
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,10 @@ class SecureSettings:
                 raise ValueError(f"--secure-{name} {getattr(self, name)}; expected at least {lowest}")
         if not 0 < self.step_s < float("inf"):
             raise ValueError(f"--secure-step {self.step_s}; expected a number of seconds above 0")
-        if len(self.signed) > FRAME_ALLOWANCE - HEADROOM:
+        if len(self.signed) > LARGEST_ROSTER:
             raise ValueError(
                 f"a roster of {len(self.roster.keys)} clients has {len(self.signed)} bytes; expected at most "
-                f"{FRAME_ALLOWANCE - HEADROOM} bytes, which one message carries"
+                f"{LARGEST_ROSTER} bytes, which a device takes"
             )
 
     @property
@@ -74,10 +73,14 @@ class SecureSettings:
         """
         return handed_roster(identities) if self.is_handed else self.roster
 
-    @property
-    def offer(self) -> SecureOffer:
-        """The message that every device is sent before it is welcome."""
-        return SecureOffer(self.signed, self.least, self.colluders)
+    @cached_property
+    def offer(self) -> tuple[RosterPart | SecureOffer, ...]:
+        """The messages that every device is sent before it is welcome. A large roster comes in parts."""
+        if len(self.signed) <= ROSTER_BYTES:
+            return (SecureOffer(self.signed, self.least, self.colluders),)
+        size = len(self.signed)
+        parts = [RosterPart(size, at, self.signed[at : at + ROSTER_BYTES]) for at in range(0, size, ROSTER_BYTES)]
+        return (*parts, SecureOffer(b"", self.least, self.colluders))
 
     @property
     def smallest(self) -> int:

@@ -30,6 +30,7 @@ class ServedRun:
     step_s      seconds that a step waits for clients
     kills       number of SIGKILLs, of the server or of a device
     has_roster  whether an operator has signed a roster. False: the server hands on identities
+    others      number of other clients in the roster, which are not in the run
     """
 
     clients: int = 30
@@ -40,6 +41,7 @@ class ServedRun:
     step_s: float = 5.0
     seed: int = 0
     has_roster: bool = True
+    others: int = 0
 
     @property
     def experiment(self) -> Experiment:
@@ -92,6 +94,7 @@ class ServedRun:
         )
         if not is_secure:
             return cluster
+        public |= {client: bytes(32) for client in range(self.clients, self.clients + self.others)}
         signed = signed_roster(Roster("bench", 1, public), operator) if self.has_roster else b""
         SecureSettings(signed, step_s=self.step_s).write(cluster.run)
         return cluster

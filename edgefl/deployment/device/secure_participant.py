@@ -16,7 +16,15 @@ from edgefl.protocol.secure.group_terms import GroupTerms, OwnView, read_terms
 from edgefl.protocol.secure.handed_identities import read_handed
 from edgefl.protocol.secure.roster import Roster, accepted_roster
 from edgefl.protocol.trust.identity_files import roster_of
-from edgefl.protocol.wire.messages import LONGEST_TEXT, GroupReady, GroupReply, GroupRequest, SecureOffer, Trained
+from edgefl.protocol.wire.messages import (
+    LONGEST_TEXT,
+    GroupReady,
+    GroupReply,
+    GroupRequest,
+    RosterPart,
+    SecureOffer,
+    Trained,
+)
 from edgefl.protocol.wire.run_terms import named_run
 
 TERMS, SHARE, MASK, CONSENT, OPEN = range(1, 6)  # steps of a round
@@ -31,8 +39,24 @@ class SecureParticipant:
     def __init__(self, profile: SecureProfile, state: DeviceState, world: DeviceEnvironment) -> None:
         self._profile, self._state, self._world = profile, state, world
         self.is_offered = False
+        self._parts = bytearray()  # of a roster that has not been offered yet
         self._roster: Roster | None = None
         self._member: GroupMember | None = None
+
+    def begin(self) -> None:
+        """Begin a connection, whose server has offered nothing yet."""
+        self.is_offered = False
+        self._parts.clear()
+
+    def hear(self, message: RosterPart | SecureOffer) -> None:
+        """Keep a part of the roster until the offer, or take the offer. The connection has checked the parts' places.
+
+        Raises  SecurityError as `offer` does.
+        """
+        if isinstance(message, RosterPart):
+            self._parts += message.data
+        else:
+            self.offer(message)
 
     def offer(self, message: SecureOffer) -> None:
         """Take the server's offer, and keep its roster.
@@ -46,7 +70,8 @@ class SecureParticipant:
         for what, given, lowest in stated:
             if given < lowest:
                 raise SecurityError(f"the server opens sums with at least {given} {what}; expected at least {lowest}")
-        self._roster = self._accepted(message.roster)
+        self._roster = self._accepted(bytes(self._parts) or message.roster)
+        self._parts.clear()
         self._member, self.is_offered = None, True
 
     def _accepted(self, data: bytes) -> Roster | None:
@@ -66,9 +91,10 @@ class SecureParticipant:
         before = {roster_of(each).federation: each for each in rosters.of(operator)}
         federation = asked.federation or self._federation([*before], roster_of(data).federation)
         kept = accepted_roster(before[federation], operator, federation, None) if federation in before else None
+        if kept is not None and data == before[federation]:
+            return kept
         found = accepted_roster(data, operator, federation, kept)
-        if data != before.get(federation):
-            durably(lambda: rosters.keep(operator, federation, data), self._state.path, self._world)
+        durably(lambda: rosters.keep(operator, federation, data), self._state.path, self._world)
         return found
 
     def _federation(self, known: list[str], offered: str) -> str:

@@ -25,8 +25,9 @@ from edgefl.protocol.secure.identity import SigningIdentity
 from edgefl.protocol.secure.roster import Roster, signed_roster
 from edgefl.protocol.wire.messages import Challenge, Evaluate, GroupReply, GroupRequest, SecureOffer, Trained
 from edgefl.protocol.wire.run_terms import named_run
+from edgefl.server.secure_settings import SecureSettings
 from tests.deployment.device.device_cases import ANYBODY, world
-from tests.protocol.wire.conversation import WELCOME
+from tests.protocol.wire.conversation import WELCOME, pair_in
 
 OPERATOR, *IDENTITIES = (SigningIdentity.make(random.Random(seed).randbytes) for seed in range(8))
 CLIENT, DRAW, NUMBERS = WELCOME.client, "a draw", np.arange(9, dtype=np.int32)
@@ -80,6 +81,27 @@ def test_it_keeps_the_newest_roster_and_refuses_others(tmp_path: Path) -> None:
     again._state.close()
     with pytest.raises(SecurityError, match="version 2 of the roster; expected version 3"):
         opened(tmp_path).offer(offered())
+
+
+def test_a_large_roster_comes_in_parts_over_a_connection(tmp_path: Path) -> None:
+    """5,000 clients have 175 kB, and a first message may have 64 kB. Parts of an earlier connection do not count."""
+    many = msgspec.structs.replace(ROSTER, keys={**ROSTER.keys, **dict.fromkeys(range(8, 5000), OPERATOR.public)})
+    *parts, offer = SecureSettings(signed_roster(many, OPERATOR)).offer
+    assert len(parts) == 6
+    device = opened(tmp_path)
+    device.hear(parts[0])
+    device.begin()
+    pair = pair_in("deciding")
+    for message in (*parts, offer):
+        pair.say("server", message)
+        device.hear(message)
+    assert device._roster == many
+    device._state.close()
+    again = opened(tmp_path)
+    with pytest.raises(SecurityError, match="another roster with version 2"):
+        again.offer(offered())
+    with pytest.raises(ValueError, match=r"a roster of 130000 clients has .* bytes; expected at most 4194304 bytes"):
+        SecureSettings(signed_roster(Roster("home", 2, dict.fromkeys(range(130_000), OPERATOR.public)), OPERATOR))
 
 
 def test_rosters_of_other_federations_and_operators_do_not_replace_each_other(tmp_path: Path) -> None:
