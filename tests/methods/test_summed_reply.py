@@ -147,6 +147,7 @@ def test_a_client_that_was_sent_another_model_has_another_draw() -> None:
     forged = replace(plan, payload={MODEL: Update({**blocks, name: Block(block.shape, block.index, other)})})
     draws = {ReplyLayout.of(each, game.spec).draw for each in (plan, forged, replace(plan, settings={"keep": 0.5}))}
     assert len(draws) == 3
+    assert {len(draw) for draw in draws} == {64}  # two models with one draw take 2^128 trials
 
 
 def test_a_reply_that_cannot_be_summed_is_refused() -> None:

@@ -74,9 +74,9 @@ class ReplyLayout:
 
     @cached_property
     def draw(self) -> str:
-        """The name of the draw, 32 hexadecimal digits. Clients of one draw have one layout and were sent one model."""
+        """The name of the draw, 64 hexadecimal digits. Clients of one draw have one layout and were sent one model."""
         parts = [self.sent, *(place.to_bytes() for place in self.places)]
-        return hashlib.sha256(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).hexdigest()[:32]
+        return hashlib.sha256(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).hexdigest()
 
     @cached_property
     def count(self) -> int:
