@@ -34,15 +34,16 @@ class LastCommit:
     """The file, open for the process that commits."""
 
     def __init__(self, folder: Path, commit: Commit) -> None:
-        """Open the file for a database whose last commit is this one. Raises OSError.
+        """Open the file for a database whose last commit is this one, and write that commit. Raises OSError.
 
         The file is made if it is missing. It is made again if a crash has left only one whole line, because the next
-        commit may replace that line.
+        commit may replace that line. A process that was killed may have made the last commit without writing it here.
         """
         file = folder / LAST_COMMIT
         if not file.exists() or len(_commits(file.read_bytes())) < 2:
             write_atomically(file, 2 * _line(commit))
         self._file = open(file, "r+b", buffering=0)  # noqa: SIM115 (closed by close)
+        self.write(commit)
 
     def close(self) -> None:
         self._file.close()

@@ -9,6 +9,7 @@ tls          TLS on both sides of a connection
 disk         files that a loss of power forgets unless they were synced
 open_file    open files, whose reads and writes can fail
 bit_rot      a bit that changes on a disk
+rows         the rows of the server's database, which a changed bit must not change
 seams        the calls by which a process reaches the disk, where it can be killed
 server       the server as a process
 device       a device as a process
@@ -26,6 +27,7 @@ watch        the promises that are looked after every ten minutes and at the end
 federation   the small federation that all processes belong to
 faults       which faults come, and when
 case         one simulation as a value, and its command
+outcome      the end of a simulation as a value
 world        the parts put together, from the first event to the verdict
 shrinking    the smallest list of faults that breaks a promise
 night        many schedules over ten methods, with a record from which they go on

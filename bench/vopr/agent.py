@@ -27,7 +27,8 @@ from edgefl.deployment.device.run_folders import StateDirectory, folders, read_o
 from edgefl.errors import RunError
 
 SILENT = ServerAddress("10.1.0.2", 1)
-ALLOWED = Hours.parse("08:15-08:05")  # a simulation begins at 08:00
+FORBIDDEN = datetime.time(8, 5), datetime.time(8, 15)  # hours without training. A simulation begins at 08:00
+ALLOWED = Hours.parse("08:15-08:05")
 CONDITIONS = Conditions(charge=math.inf, hours=(ALLOWED,))
 INTERVALS = PollingIntervals(check_s=5.0, settle_s=30.0, poll_s=60.0, turn_s=60.0)
 remembered_power = lru_cache(machine_status.power)  # forgotten whenever the power of a machine changes
@@ -135,7 +136,8 @@ class AgentProcess(DeviceProcess):
         if self.machine.is_unplugged(since_s):
             raise BrokenPromiseError(f"{self.name} begins {what} off the mains")
         times = [_hour(time.time() - ago_s) for ago_s in (0.0, since_s)]
-        if not any(each in ALLOWED for each in times) and self.schedule.now > self.disk.leapt_at + since_s:
+        is_forbidden = all(FORBIDDEN[0] <= each < FORBIDDEN[1] for each in times)  # counted without code of the agent
+        if is_forbidden and self.schedule.now > self.disk.leapt_at + since_s:
             raise BrokenPromiseError(f"{self.name} begins {what} at {times[0]:%H:%M}; its owner allows {ALLOWED}")
         with self._training(what):
             yield

@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.vopr.disk import UNSEEN
+from bench.vopr.disk import SECTOR, UNSEEN, Disk
 
-EXEMPT = ("lock",)  # files whose content nobody reads
+EXEMPT = ("lock", "live.json")  # files whose content no process reads again
 
 
 class Damage(NamedTuple):
@@ -18,11 +18,12 @@ class Damage(NamedTuple):
     before: bytes
     after: bytes
 
-    def repair(self, home: Path) -> None:
-        """Restore the file, unless something else has been written there since."""
-        file = home / self.name
+    def repair(self, disk: Disk) -> None:
+        """Restore the file and sync it, unless something else has been written there since."""
+        file = disk.home / self.name
         if file.exists() and file.read_bytes() == self.after:
             file.write_bytes(self.before)
+            disk.sync(file)
 
 
 def rotten(home: Path, stream: random.Random) -> Damage | None:
@@ -34,6 +35,17 @@ def rotten(home: Path, stream: random.Random) -> Damage | None:
     file = stream.choice(files)
     before = file.read_bytes()
     changed = bytearray(before)
-    changed[stream.randrange(len(before))] ^= 1 << stream.randrange(8)
+    changed[_place(before, stream)] ^= 1 << stream.randrange(8)
     file.write_bytes(changed)
     return Damage(file.relative_to(home).as_posix(), before, bytes(changed))
+
+
+def _place(content: bytes, stream: random.Random) -> int:
+    """Return the number of a byte. Zeros are passed over, because most of SQLite's bytes are 0 and hold nothing.
+
+    Every sector that holds something is as likely as any other, so that rows of small tables are reached, too.
+    """
+    sectors = [at for at in range(0, len(content), SECTOR) if any(content[at : at + SECTOR])]
+    begin = stream.choice(sectors or [0])
+    held = [at for at in range(begin, min(begin + SECTOR, len(content))) if content[at]]
+    return stream.choice(held or [begin])

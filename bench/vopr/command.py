@@ -17,10 +17,11 @@ from bench.vopr import night
 from bench.vopr.case import Case, numbers
 from bench.vopr.mutants import MUTANTS
 from bench.vopr.mutants.trial import LIMIT_S, tried
+from bench.vopr.outcome import Outcome
 from bench.vopr.savings import STEPS
 from bench.vopr.shrinking import shrunk
 from bench.vopr.tls import TRANSPORTS
-from bench.vopr.world import Outcome, simulated
+from bench.vopr.world import simulated
 from edgefl.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -104,6 +104,7 @@ class DeviceProcess(Process):
 
     def _say(self, line: str) -> None:
         if self.is_alive:
+            self.tells(line)
             self.schedule.note(f"{self.name}: {line}")
 
     def _pause(self, failures: int) -> None:

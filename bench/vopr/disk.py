@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _open = open  # of the simulator, whose own reads are no calls of a process
+WRITING_S = 0.02
 SECTOR = 512  # bytes that a disk writes as a whole
 UNSEEN = "-shm"  # end of the name of SQLite's shared memory, which is no part of what a process leaves
 
@@ -29,11 +30,12 @@ class Disk:
     leapt_at    virtual time at which that clock leapt last
     calls_left  number of calls of processes up to the call that fails, or -1 if no call will fail
     has_failed  whether a call has failed
+    writing_s   most seconds that a commit takes
     """
 
     def __init__(self, root: Path, stream: random.Random) -> None:
         self._root, self._stream, self._life, self.calls_left = root, stream, 0, -1
-        self.clock_s, self.leapt_at, self.has_failed = 0.0, -math.inf, False
+        self.clock_s, self.leapt_at, self.has_failed, self.writing_s = 0.0, -math.inf, False, WRITING_S
         self.home, self._freed = root / "0", root / "freed"
         self.home.mkdir(parents=True)
         self._all_is_durable()
@@ -87,6 +89,14 @@ class Disk:
         number = os.stat(path).st_ino
         self._bytes[number] = None
         self._names.setdefault(os.stat(folder).st_ino, {})[name] = number
+
+    def hold(self, path: str | Path) -> None:
+        """Note that SQLite is about to write to a file that it synced before. Until it syncs the file again, a loss of
+        power can take what it writes.
+        """
+        number = os.stat(path).st_ino
+        if self._bytes.get(number, b"") is None:
+            self._bytes[number] = content_of(path)
 
     def keep(self, path: str | Path) -> None:
         """Note that a name is about to go. Its file keeps its number, which no other file gets then."""

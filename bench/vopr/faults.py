@@ -22,7 +22,7 @@ FULL = {"full server": 4.0, "full device": 20.0}  # as RATES, in one seed of thr
 ERRORS = {  # as RATES, in one seed of three: calls of the disk that fail, and bits of files that change
     "error server": 6.0,
     "error device": 20.0,
-    "rot server": 2.0,
+    "rot server": 6.0,
     "rot device": 6.0,
 }
 OPERATIONS = {  # as RATES, in one seed of three: what operators do
@@ -39,12 +39,14 @@ RENAMED = "after replace"  # where a third of the kills at a seam strike a devic
 EARLY = (0.0, 0.1, 0.3)  # shares of the starts of processes that soon end in a kill or a loss of power
 YOUNG, YOUNG_S = 3.0, 600.0  # in its first seconds a federation has so many times as many of these kills
 TWICE = 0.5  # share of the processes killed at a seam whose next life loses power, with what the first life left
-EARLY_RENAMES = 4  # a server that starts renames about so many files
-EARLY_SEAMS = 40  # a process that starts makes about so many steps at which it can be killed
 EARLY_AT = ("", "before COMMIT", RENAMED)  # a server that starts comes to any of them, its first commit or a rename
+PIECE, PIECES = "within write model.part", 6  # a device that downloads the model writes so many pieces of it
+EARLY_AT_DEVICE = ("", "", PIECE)
+EARLY_SEAMS_AT = {"": 40, RENAMED: 4, PIECE: PIECES}  # about so many seams of these names come when a process starts
 WITHIN = "within COMMIT"  # where a third of the kills at a seam strike a server: what it wrote there is not synced
 CALLS = 200  # a disk that fails does so at one of so many calls. A server that starts makes most of them
 LEAP = 3600.0  # times the seconds of a fault that a wall clock leaps
+WRITING_S = (0.02, 0.02, 20.0)  # most seconds that a commit of the server takes. The seed chooses one
 FULL_S = 60.0  # most seconds for which a disk is full
 LONGEST_S = 600.0  # longest time for which anything is away
 

@@ -1,8 +1,11 @@
-"""The small federation of a simulation: a model of two matrices, 48 parameters,, and a few samples for each client."""
+"""The small federation of a simulation: a model of two matrices, 48 parameters, and a few samples for each client."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from unittest import mock
 
 import numpy as np
 
@@ -15,8 +18,10 @@ from edgefl.experiment.settings import Experiment
 from edgefl.learning import Samples
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import Linear, ReLU
+from edgefl.protocol.wire import model_message
 
 SAMPLES, FEATURES, CLASSES = 12, 3, 3  # of each client
+PIECE_BYTES = 100  # of the model in a message. So a download has six messages, as that of a model of 180 kB has
 GRAPH = Graph(
     (FEATURES,),
     (
@@ -63,6 +68,13 @@ def made(seed: int, method: str, clients: int, per_round: int, rounds: int) -> M
     )
     federation = Federation(GRAPH, Samples(x, y), tuple(map(_split, range(clients))), seed)
     return Members(AssembledExperiment.of(experiment, federation))
+
+
+@contextmanager
+def in_pieces() -> Iterator[None]:
+    """Let the model come in several pieces for the length of the with block."""
+    with mock.patch.object(model_message, "CHUNK_BYTES", PIECE_BYTES):
+        yield
 
 
 def _split(client: int) -> Split:

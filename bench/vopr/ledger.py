@@ -9,6 +9,8 @@ from __future__ import annotations
 import sqlite3
 
 from bench.vopr.federation import Members
+from bench.vopr.process import Process
+from bench.vopr.rows import digest
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.methods.rounds.participation import TRAINED
 from edgefl.protocol.wire.messages import Verdict
@@ -28,6 +30,7 @@ class Ledger:
         self._closed = 0  # last round of which a device has heard that it is closed or that a later one has begun
         self._lost: dict[int, int] = {}  # last round before a loss that somebody has accepted
         self.verdicts = 0
+        self.rows: str | None = None  # digest of the server's rows before a bit of its files changed
 
     def tell(self, client: int, verdict: Verdict, store: Store) -> None:
         """Note a verdict that is being sent. The store has to have the same words."""
@@ -47,8 +50,11 @@ class Ledger:
         """Note that a client goes on with a loss that somebody has accepted."""
         self._lost[client] = max((round for round, who in self._told if who == client), default=0)
 
-    def resumed(self, progress: Progress) -> None:
+    def resumed(self, progress: Progress, store: Store) -> None:
         """Check what a server has read when it starts again."""
+        if self.rows not in (None, digest(store._database)):
+            raise BrokenPromiseError("the server goes on with other rows in run.db than before a bit changed")
+        self.rows = None
         if progress.round < self._closed:
             raise BrokenPromiseError(
                 f"the server goes on after round {progress.round}; round {self._closed} had been closed before"
@@ -78,6 +84,15 @@ def _outcomes(store: Store, round: int, client: int) -> dict[tuple[int, int], st
     query = "SELECT round, client, outcome FROM participation WHERE round = ? AND client = ?"
     rows = sqlite3.Connection.execute(store._database, query, (round, client))  # no call of the server
     return {(r, c): outcome for r, c, outcome in rows}
+
+
+def check_synced(process: Process) -> None:
+    """Check that a process that speaks to others has passed over no failed fsync in silence.
+
+    Its last words to others follow at once, before people can read why it ends.
+    """
+    if process.failed_sync and process.schedule.now > process.failed_at:
+        raise BrokenPromiseError(f"{process.name} goes on after the fsync of {process.failed_sync} has failed")
 
 
 def check_end(rounds: int, wanted: int, members: Members) -> None:

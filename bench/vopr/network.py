@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.vopr.fiber import Fiber
+from bench.vopr.ledger import check_synced
 from bench.vopr.process import Process
 from bench.vopr.schedule import Schedule
 from bench.vopr.tls import Contexts
@@ -196,6 +197,7 @@ class DeviceLink:
         self._timeout_s = seconds
 
     def sendall(self, data: bytes) -> None:
+        check_synced(self._device)
         self._raise()
         if self._is_lost:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

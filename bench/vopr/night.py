@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.vopr.case import Case
+from bench.vopr.outcome import Outcome
 from bench.vopr.tls import TRANSPORTS
-from bench.vopr.world import Outcome, simulated
+from bench.vopr.world import simulated
 
 METHODS = (
     "fedspu", "fedavg", "scaffold", "feddc", "fedspa", "fedrep", "fedselect", "ditto", "subsampling", "prunefl",

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from bench.vopr.bit_rot import Damage, rotten
 from bench.vopr.disk import Disk
-from bench.vopr.process import Process
+from bench.vopr.process import DISK_FAILS, Process
 from bench.vopr.settings import Settings
 from edgefl.cli.access_error import sentence
 
-DISK_FAILS = ("nput/output error", "disk I/O error")
 NOBODY = "no device takes part"
 REFUSED = "the server refuses: client {}; expected the id of a client that has a key"
 MOST_REVOKED = 0.5  # of all clients
@@ -74,7 +73,7 @@ class Operator:
         named = [each for each in damages if Path(each.name).name in words]
         for damage in reversed(named):  # a file may have been damaged twice
             damages.remove(damage)
-            damage.repair(process.disk.home)
+            damage.repair(process.disk)
         return named
 
     def blame(self, process: Process, error: BaseException) -> str | None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from bench.vopr.disk import Disk
 from bench.vopr.schedule import Schedule
 
+DISK_FAILS = ("nput/output error", "disk I/O error")  # parts of words that tell of an error of the disk
+
 
 class KilledError(BaseException):
     """The end of a process in the middle of its work. No code of edgefl catches it."""
@@ -23,6 +25,8 @@ class Process:
     halted_until  time until which it does nothing, as a process that is stopped or a machine that sleeps
     full_until    time until which its disk is full
     disk_error    the call that failed with an error of the disk in this life, or ""
+    failed_sync   the file whose fsync failed in this life, of which no words have told since, or ""
+    failed_at     the virtual time of that fsync
     is_struck     whether it was killed at a seam
     on_death      called with the process and whether the power was lost, when it is killed
     """
@@ -32,6 +36,7 @@ class Process:
         self.is_alive, self.halted_until, self.full_until = True, 0.0, 0.0
         self._on_death, self._seams_left, self._loses_power = on_death, 0, False
         self.disk_error, self._at, self.is_struck = "", "", False
+        self.failed_sync, self.failed_at = "", 0.0
 
     def arm(self, seams: int, loses_power: bool, at: str = "") -> None:
         """Kill the process at its next but `seams` - 1 seam whose name begins with `at`."""
@@ -41,6 +46,11 @@ class Process:
         """Let the process live, and give its disk room."""
         self._seams_left = 0
         self.full_until = 0.0
+
+    @property
+    def is_armed(self) -> bool:
+        """Return whether it will be killed at one of its next seams."""
+        return self.is_alive and self._seams_left > 0
 
     def touch(self, seam: str) -> None:
         """Note that the process is at a seam. Raises KilledError if it is killed there."""
@@ -52,6 +62,11 @@ class Process:
             self.is_struck = True
             self.kill(self._loses_power)
             raise KilledError(seam)
+
+    def tells(self, words: str) -> None:
+        """Note words for people. If they tell of an error of the disk, no failed fsync is passed over in silence."""
+        if any(each in words for each in DISK_FAILS):
+            self.failed_sync = ""
 
     def call(self, what: str, path: Path | None = None) -> None:
         """Note a call of the disk. Raises OSError if it fails. `path` is the path that the system's error names."""

@@ -110,7 +110,9 @@ class ServerProcess(Process):
         open_run(path, experiment.to_json())
         check_data(path, trains_on)
         progress = store.load()
-        service.ledger.resumed(progress)
+        if self.failed_sync:
+            raise BrokenPromiseError(f"the server starts although the fsync of {self.failed_sync} has failed")
+        service.ledger.resumed(progress, store)
         keys = None if settings.keys is None else dict(settings.keys)
         coordinator, offer = staff(service.members.assembled, store, settings.rules, keys, sorted(settings.accepting))
         terms = ConnectionTerms(**vars(offer), patience=Patience())

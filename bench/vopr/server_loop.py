@@ -10,8 +10,6 @@ from typing import Any
 from bench.vopr.network import ServerTransport, ServerWire
 from bench.vopr.process import KilledError, Process
 
-WRITING_S = 0.02  # most seconds that a commit takes
-
 
 class ServerLoop(asyncio.AbstractEventLoop):
     """The loop of a process. Work for other threads is done at once, after the seconds that the disk takes.
@@ -65,7 +63,7 @@ class ServerLoop(asyncio.AbstractEventLoop):
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         future = self.create_future()
-        delay = self._stream.random() * WRITING_S
+        delay = self._stream.random() * self._process.disk.writing_s
 
         def work() -> None:
             if executor is None:  # live.json is for observers, and nothing follows from it

@@ -9,7 +9,8 @@ import re
 from dataclasses import replace
 from time import process_time
 
-from bench.vopr.world import Outcome, simulated
+from bench.vopr.outcome import Outcome
+from bench.vopr.world import simulated
 
 
 def shrunk(found: Outcome, limit_s: float) -> Outcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import process_time
 
@@ -21,8 +21,10 @@ from bench.vopr.faults import Fault
 from bench.vopr.ledger import BrokenPromiseError, Ledger, check_end
 from bench.vopr.network import Network
 from bench.vopr.operator import Operator
+from bench.vopr.outcome import Outcome
 from bench.vopr.process import Process
 from bench.vopr.replay import check_replay
+from bench.vopr.rows import rows_of
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import HOST, RUN, ServerProcess, Service
 from bench.vopr.settings import Settings, drawn_rules
@@ -35,29 +37,6 @@ ROUND_S = 60.0  # seconds that a round takes, more or less
 CALM_H = 6.0  # most hours that a run may take once nothing fails any more
 MOST_EVENTS = 10_000  # events at one time
 RESTART_S = 60.0  # most seconds until somebody starts a process again
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The end of a simulation.
-
-    failure  the promise that was broken, or None
-    hours    virtual hours
-    trace    the last lines before a failure
-    befallen the faults that came: their numbers in the plan of the seed, and their times in seconds
-    """
-
-    case: Case
-    failure: str | None
-    digest: str
-    hours: float
-    events: int
-    rounds: int
-    verdicts: int
-    crashes: int
-    cpu_s: float
-    trace: tuple[str, ...]
-    befallen: tuple[tuple[int, float, Fault], ...]
 
 
 class World:
@@ -86,7 +65,7 @@ class World:
         self.failure: str | None = None
         self._moved = 0.0, 0  # time of the last event, and the number of events before it
         self.rounds, self.befallen = 0, list[tuple[int, float, Fault]]()
-        self.crashes, self.heard, self._is_calm = 0, set[int](), False
+        self.crashes, self.heard, self._is_calm, self._rots_at_end = 0, set[int](), False, False
         agents = schedule.stream("agents")
         share = agents.choice((0.0, 0.0, 0.5))
         self._operator.agents = {client for client in range(devices) if agents.random() < share} - self._liars
@@ -98,13 +77,15 @@ class World:
             client: Disk(root / f"device-{client}", schedule.stream(f"disk {client}")) for client in range(devices)
         }
         self._server_disk = Disk(root / "server", schedule.stream("disk server"))
+        self._server_disk.writing_s = schedule.stream("slow disks").choice(faults.WRITING_S)
         self.server: ServerProcess | None = None
         self.devices: dict[int, DeviceProcess] = {}
 
     def run(self) -> None:
         """Simulate until the end, or until a promise is broken."""
         hours, kept = self._case.hours, self._case.kept
-        with seams.placed(self.schedule), savings.made(self._case.training), self._watch.bounds.counted():
+        smaller = savings.made(self._case.training), federation.in_pieces()
+        with seams.placed(self.schedule), smaller[0], smaller[1], self._watch.bounds.counted():
             self._start_server()
             for client in self._disks:
                 self.schedule.after(self._stream.random() * ROUND_S, lambda client=client: self._start_device(client))
@@ -198,8 +179,8 @@ class World:
         self._unsynced.discard(process.name)
         if not self._is_calm and self._stream.random() < (faults.TWICE if leaves else share):
             places = faults.EARLY_AT[1:2] if leaves else faults.EARLY_AT
-            at = "" if isinstance(process, DeviceProcess) else self._stream.choice(places)
-            most = {"": faults.EARLY_SEAMS, faults.RENAMED: faults.EARLY_RENAMES}.get(at, 1)
+            at = self._stream.choice(faults.EARLY_AT_DEVICE if isinstance(process, DeviceProcess) else places)
+            most = faults.EARLY_SEAMS_AT.get(at, 1)
             seams = self._stream.randrange(1, most + 1)
             process.arm(seams, leaves or self._stream.random() < 0.5, at)
 
@@ -208,6 +189,8 @@ class World:
         if process.is_struck and not loses_power:
             self._unsynced.add(process.name)
         self.network.died(process, loses_power)
+        if loses_power and isinstance(process, ServerProcess):
+            self.ledger.rows = None  # commits that nobody has synced may be gone
         seconds = min(faults.away_s(self._stream), RESTART_S if self._is_calm else faults.LONGEST_S)
         if isinstance(process, DeviceProcess):
             del self.devices[process.client]
@@ -220,6 +203,8 @@ class World:
         process, self.server = self.server, None
         if error is not None and process is not None:
             self.failure = self.failure or self._operator.blame(process, error)
+            if self._rots_at_end:
+                self._rot(process)
         self._watch.ended(self._server_disk.home)
         self.schedule.after(RESTART_S, self._start_server)  # somebody resumes it for the devices that were away
 
@@ -261,13 +246,23 @@ class World:
             if fault.seams % 2:  # the next life begins with it
                 process.kill(loses_power=False)
             process.disk.calls_left = fault.calls
+        elif what == "rot" and fault.seams % 2 == 0 and isinstance(process, ServerProcess):
+            self._rots_at_end = True  # SQLite's log is empty then, and every row is in the file whose bit changes
+            process.interrupt()
         elif what == "rot":
             process.kill(loses_power=False)
-            self._operator.rot(process)
+            self._rot(process)
         elif fault.seams:
             process.arm(1 if fault.at else fault.seams, loses_power=what == "power", at=fault.at)
         else:
             process.kill(loses_power=what == "power")
+
+    def _rot(self, process: Process) -> None:
+        """Let a bit change on the disk of a process that is down."""
+        if isinstance(process, ServerProcess):
+            self._rots_at_end = False
+            self.ledger.rows = self.ledger.rows or rows_of(process.disk.home / RUN)
+        self._operator.rot(process)
 
     def _operate(self, what: str, client: int) -> None:
         """Let an operator stop the server and change its settings. A device may be another one then."""
@@ -285,7 +280,7 @@ class World:
             disk.empty()
 
     def _calm(self) -> None:
-        self._is_calm = True
+        self._is_calm, self._rots_at_end = True, False
         self.network.flips = 0.0
         for disk in (self._server_disk, *self._disks.values()):
             disk.calls_left = -1

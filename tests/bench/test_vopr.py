@@ -16,9 +16,10 @@ from bench.vopr.case import Case
 from bench.vopr.disk import Disk
 from bench.vopr.ledger import BrokenPromiseError, Ledger
 from bench.vopr.mutants import MUTANTS
+from bench.vopr.outcome import Outcome
 from bench.vopr.schedule import Schedule
 from bench.vopr.shrinking import kind
-from bench.vopr.world import Outcome, simulate, simulated
+from bench.vopr.world import simulate, simulated
 from edgefl.protocol.wire.messages import Verdict
 from edgefl.server.events import Enrolment, ReplyJudged, RoundOpened
 from edgefl.server.store import Store
@@ -150,7 +151,7 @@ def test_a_verdict_has_to_be_in_the_log_and_stays_as_it_was(tmp_path: Path) -> N
     ledger.tell(0, Verdict(1, "accepted", ""), store)
     with pytest.raises(BrokenPromiseError, match="hears late on round 1; it has heard accepted before"):
         ledger.tell(0, Verdict(1, "late", ""), store)
-    ledger.resumed(store.load())
+    ledger.resumed(store.load(), store)
     store.close()
 
 

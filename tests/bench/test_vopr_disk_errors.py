@@ -12,12 +12,17 @@ from bench.vopr import faults, seams
 from bench.vopr.bit_rot import rotten
 from bench.vopr.case import Case
 from bench.vopr.disk import Disk
+from bench.vopr.ledger import BrokenPromiseError, Ledger, check_synced
 from bench.vopr.operator import Operator
 from bench.vopr.process import Process
+from bench.vopr.rows import rows_of
 from bench.vopr.schedule import Schedule
 from bench.vopr.settings import Settings
 from bench.vopr.world import World, memory
+from edgefl.server.events import Enrolment
 from edgefl.server.round_rules import Rules
+from edgefl.server.store import Store
+from edgefl.system.durable_files import sync
 
 SETTINGS = Settings(Rules(1, 1), None)
 CALLS = range(1, 200, 13)  # numbers of calls of a server that starts, and of the rounds that follow
@@ -76,6 +81,46 @@ def test_what_a_failed_fsync_has_dropped_is_lost_unless_it_is_written_again(tmp_
     assert found[True] == {b"new"}
 
 
+def test_a_commit_that_sqlite_has_not_synced_yet_can_be_lost(tmp_path: Path) -> None:
+    found = set[bytes]()
+    for draw in range(40):
+        disk = disk_of(tmp_path / str(draw))
+        disk._stream.seed(draw)
+        disk.sync_own(disk.home / "file")
+        disk.hold(disk.home / "file")
+        (disk.home / "file").write_bytes(b"new")
+        disk.turn_over(loses_power=False)
+        found.add(after_a_loss_of_power(disk))
+    assert found >= {b"old", b"new"}
+
+
+def test_a_process_that_goes_on_after_a_failed_fsync_has_to_tell(tmp_path: Path) -> None:
+    process = process_of(disk_of(tmp_path))
+    process.disk.calls_left = 1
+    process.schedule.running = process
+    with seams.placed(process.schedule), pytest.raises(OSError, match="Input/output error"):
+        sync(process.disk.home)
+    check_synced(process)  # its last words follow at once
+    process.schedule.now += 1.0
+    with pytest.raises(BrokenPromiseError, match="server goes on after the fsync of 0 has failed"):
+        check_synced(process)
+    process.tells("the directory cannot be written ([Errno 5] Input/output error)")
+    check_synced(process)
+
+
+def test_a_server_that_goes_on_with_other_rows_after_a_bit_has_changed_is_found(tmp_path: Path) -> None:
+    store = Store(tmp_path / "run")
+    store.save([Enrolment(0, 1.0)])
+    ledger, before = Ledger(), rows_of(tmp_path / "run")
+    ledger.rows = before
+    ledger.resumed(store.load(), store)
+    ledger.rows = before
+    store._database.execute("UPDATE clients SET capacity = 0.5")
+    with pytest.raises(BrokenPromiseError, match="the server goes on with other rows in"):
+        ledger.resumed(store.load(), store)
+    store.close()
+
+
 def process_of(disk: Disk) -> Process:
     return Process("server", Schedule(0), disk, lambda process, loses_power: None)
 
@@ -93,12 +138,23 @@ def test_one_bit_of_a_file_changes_and_the_file_is_restored_by_its_name(tmp_path
 
 
 def test_a_file_that_was_written_since_is_not_restored(tmp_path: Path) -> None:
-    home = disk_of(tmp_path).home
-    damage = rotten(home, random.Random(0))
+    disk = disk_of(tmp_path)
+    damage = rotten(disk.home, random.Random(0))
     assert damage is not None
-    (home / "file").write_bytes(b"other")
-    damage.repair(home)
-    assert (home / "file").read_bytes() == b"other"
+    (disk.home / "file").write_bytes(b"other")
+    damage.repair(disk)
+    assert (disk.home / "file").read_bytes() == b"other"
+
+
+def test_a_file_that_was_restored_stays_restored_after_a_loss_of_power(tmp_path: Path) -> None:
+    for draw in range(20):
+        disk = disk_of(tmp_path / str(draw))
+        disk._stream.seed(draw)
+        damage = rotten(disk.home, random.Random(0))
+        assert damage is not None
+        disk.sync(disk.home / "file")
+        damage.repair(disk)
+        assert after_a_loss_of_power(disk) == b"old"
 
 
 def test_an_end_without_the_file_that_failed_is_a_broken_promise(tmp_path: Path) -> None:

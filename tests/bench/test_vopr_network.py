@@ -11,7 +11,7 @@ from bench.vopr.schedule import Schedule
 class Living:
     """A process that lives."""
 
-    is_alive, halted_until = True, 0.0
+    is_alive, halted_until, failed_sync = True, 0.0, ""
 
 
 class Idle:

@@ -282,6 +282,23 @@ def test_a_commit_that_was_not_noted_counts(tmp_path: Path) -> None:
     assert same(opened(path), run_history.progress(ended(tmp_path / "whole", 9)))
 
 
+def test_a_log_that_loses_a_commit_that_its_killed_server_had_not_noted_is_named(tmp_path: Path) -> None:
+    """The next server goes on from that commit, and devices hear of it."""
+    path = killed(tmp_path / "run", 7)
+    noted, log = (path / "last_commit").read_bytes(), (path / "run.db-wal").read_bytes()
+    store = Store(path)
+    store.save(run(4)[7])
+    files = {file: file.read_bytes() for file in (path / "run.db", path / "run.db-wal")}
+    store.close()
+    for file, content in files.items():
+        file.write_bytes(content)
+    (path / "last_commit").write_bytes(noted)  # the server was killed before it noted the commit
+    Store(path).close()
+    (path / "run.db").write_bytes(files[path / "run.db"])
+    (path / "run.db-wal").write_bytes(log)
+    assert "run.db is at commit 7, but" in refusal(path)
+
+
 def test_a_last_commit_that_was_half_written_leaves_the_one_before(tmp_path: Path) -> None:
     path = ended(tmp_path / "run")
     file = path / "last_commit"

@@ -147,7 +147,7 @@ class DeviceSocket:
                         self._closed(connection)
                         break
                     self._answer(link, connection, data)
-            except (LeftError, DamagedFrameError):  # a refusal would be final, and the device comes back
+            except (LeftError, SpoiltError, DamagedFrameError):  # a refusal would be final, and the device comes back
                 raise
             except EdgeflError as error:
                 _refuse(link, connection, str(error))

@@ -119,6 +119,21 @@ def test_a_connection_that_breaks_is_made_again(length: int, server: ScriptedSer
     assert any("the server closed the connection" in line or "reset" in line for line in said)
 
 
+def test_a_download_that_a_loss_of_power_has_spoilt_is_made_again_without_a_refusal(
+    server: ScriptedServer, make: Any
+) -> None:
+    """A server leaves a client that refuses out of its rounds, and ends if it has no other client."""
+    device, said, heard, answers = make(), list[str](), list[str](), server.answers
+    server.answers = lambda message: heard.append(type(message).__name__) or answers(message)  # type: ignore[func-returns-value, method-assign]
+    state = device._state
+    world = DeviceEnvironment(said.append, lambda failures: state.add(0, bytes(state.received())), time.monotonic)
+    with Listener(server, cuts=(40_000,)) as listener:
+        address = ServerAddress.parse(listener.address)
+        assert DeviceSocket(address, device, None, bytes, world).run() == "all rounds are done"
+    assert ["downloading it again" in line for line in said if "trying again" in line] == [False, True]
+    assert "Refused" not in heard
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_bits_flipped_on_the_way_change_nothing(seed: int, server: ScriptedServer, make: Any) -> None:
     """One bit is flipped in each connection, in either direction, until there were 20. Then the line is good."""
