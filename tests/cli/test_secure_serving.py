@@ -113,3 +113,13 @@ def test_a_lost_roster_does_not_become_a_run_without_a_roster(tmp_path: Path, ro
     (tmp_path / "roster").write_bytes(b"")
     with pytest.raises(RunError, match="cannot be read"):
         read(tmp_path)
+
+
+def test_a_device_of_flower_has_no_secure_aggregation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["partition", "--clients", "2", "--out", str(tmp_path / "shares"), "--quiet"])
+    capsys.readouterr()
+    where = ["--data", str(tmp_path / "shares" / "device-0000.npz"), "--state", str(tmp_path / "state")]
+    assert main(["client", "--flower", "https://127.0.0.1:1", *where, "--identity", "ID", "--operator", "OP"]) == 2
+    assert "--identity with --flower; expected --server, as envelopes carry no" in " ".join(
+        capsys.readouterr().err.split()
+    )
