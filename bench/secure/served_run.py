@@ -67,6 +67,7 @@ class ServedRun:
             killed.start()
             killed.play(lambda: run_history.progress(cluster.run).round, self.rounds - 1)
             cluster.finish()
+        killed.see_the_end()
         if killed.missed:
             raise RuntimeError(f"seed {self.seed}: SIGKILLs that came to nobody: {', '.join(killed.missed)}")
         seconds = round(time.monotonic() - began, 1)
