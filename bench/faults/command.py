@@ -2,6 +2,7 @@
 
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
+asynchronous  12 devices with TLS and keys, asynchronous rounds, SIGKILLs and stops, and the replay
 hostile   8 devices beside 2,000 TLS connections that never say who they are, against a limit of 256 files
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
 agent     agents in the service of two servers: three runs, killed at random moments, conditions that come and go
@@ -32,6 +33,7 @@ from bench.faults.sweep_report import KINDS, SIDES, sweep
 WHAT: dict[str, Callable[[Path, argparse.Namespace], bool]] = {
     "sweep": sweep,
     "deadline": reports.deadline,
+    "asynchronous": reports.asynchronous,
     "hostile": reports.hostile,
     "fashion": reports.fashion,
     "agent": reports.agent,
@@ -62,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=int, default=EXPERIMENT.epochs, help="of poison; default: 5")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
     parser.add_argument("--strangers", type=int, default=2000, metavar="N", help="of hostile: connections")
-    parser.add_argument("--kills", type=int, default=20, metavar="N", help="of agent: of both agents together")
+    parser.add_argument(
+        "--kills", type=int, default=20, metavar="N", help="of agent: of both agents together; of asynchronous: half"
+    )
     bits = parser.add_argument_group("flips")
     bits.add_argument(
         "--bits", type=int, default=1000, metavar="N", help="bits in each way, in as many runs as it takes"

@@ -9,7 +9,8 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from bench import link
+from bench import link, machine
+from bench.faults import asynchronous as asynchronous_runs
 from bench.faults import deadline as deadline_runs
 from bench.faults import fashion as fashion_runs
 from bench.faults import flips as flips_runs
@@ -30,6 +31,13 @@ def deadline(root: Path, options: argparse.Namespace) -> bool:
     result = deadline_runs.run(root, options.deadline)
     print(json.dumps(asdict(result)))
     return result.identical
+
+
+def asynchronous(root: Path, options: argparse.Namespace) -> bool:
+    """Print the result with the machine, as asynchronous.jsonl keeps it."""
+    result = asynchronous_runs.run(root, 2 * options.kills, options.seed)
+    print(json.dumps({**asdict(result), "machine": machine.facts()}))
+    return result.identical and not result.twice
 
 
 def hostile(root: Path, options: argparse.Namespace) -> bool:

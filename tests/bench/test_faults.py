@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import deadline, hostile
+from bench.faults import asynchronous, deadline, hostile
 from bench.faults.steps import Kind, compiler
 from bench.faults.sweep import Row, Side, Sweep, faults
 from bench.faults.sweep_report import print_table
@@ -73,6 +73,16 @@ def test_dead_and_slow_devices_do_not_hold_a_deadline_run_up(tmp_path: Path) -> 
     assert result.identical, result.replay
     server = (tmp_path / "logs" / "server.log").read_text()
     assert server.count("listening on") == 1  # it was not started again for that
+
+
+def test_killed_and_stopped_devices_have_asynchronous_rounds_that_replay(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
+    result = asynchronous.run(tmp_path, 8, 1, replace(asynchronous.EXPERIMENT, rounds=40, eval_every=40))
+    assert sum(count for fault, count in result.faults.items() if "SIGKILL" in fault) == 8
+    assert sum(result.staleness.values()) >= 120
+    assert max(result.staleness) >= 2
+    assert not result.twice
+    assert result.identical, result.replay
 
 
 def test_a_sweep_strikes_every_step_and_of_writes_in_a_row_two() -> None:
