@@ -20,7 +20,6 @@ from edgefl.protocol.wire.messages import (
     Enrol,
     Hello,
     Message,
-    ModelChunk,
     ModelParts,
     ModelRequest,
     PartialModelRequest,
@@ -32,7 +31,7 @@ from edgefl.server.events import DeviceJoined
 from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 from edgefl.system.log_lines import Alert
 
-LOADING = ("welcomed", "loading")  # states of a connection whose device lacks the model
+LOADING = ("deciding", "welcomed", "loading")  # states of a connection whose device lacks the model or Welcome
 UNREAD = 2  # number of largest messages that a device may leave unread
 SLOWEST = 16_384  # bytes per second. A frame of n bytes may take n / SLOWEST seconds beyond Patience.frame_s
 
@@ -89,7 +88,7 @@ class Peer(asyncio.Protocol):
         self._service, self._hub = service, hub
         self._meeting: ServerHandshake | None = None
         self._takes_parts = False  # whether the device can take the model in parts
-        self._chunks: Iterator[ModelChunk] = iter(())
+        self._chunks: Iterator[Message] = iter(())  # of the model, or the messages up to Welcome
         self._waiting: list[Message] = []
         self._paused = False
         self._timer: asyncio.TimerHandle | None = None
@@ -136,11 +135,9 @@ class Peer(asyncio.Protocol):
         self.client = client
         self.name = f"client {client}"
         self._forget_timer()
-        if self._takes_parts and self._service.parts:
-            self._write(ModelParts(list(self._service.parts)))
-        if self._service.secure is not None:
-            self._write(self._service.secure)
-        self._write(self._service.welcome(client))
+        parts = [ModelParts(list(self._service.parts))] if self._takes_parts and self._service.parts else []
+        self._chunks = iter([*parts, *self._service.secure, self._service.welcome(client)])
+        self._send_chunks()
 
     def send(self, message: Message) -> None:
         """Send a message of the run, as soon as the device has the model. A device that reads nothing is dropped."""

@@ -12,6 +12,7 @@ from edgefl.errors import NotOpenedError, RemoteProtocolError
 from edgefl.protocol.secure.group_sum import GroupSum
 from edgefl.protocol.secure.group_sum_state import Phase
 from edgefl.protocol.secure.group_terms import GroupTerms
+from edgefl.protocol.secure.handed_identities import HandedTerms
 from edgefl.protocol.secure.mask_stream import Vector
 from edgefl.protocol.secure.roster import Roster
 from edgefl.protocol.wire.messages import GroupRequest
@@ -20,14 +21,19 @@ from edgefl.protocol.wire.messages import GroupRequest
 class RoundGroup:
     """A group, from its terms to its sum.
 
-    terms     terms of the group
+    terms       terms of the group
+    invitation  bytes that the clients are sent in the first step
     failure   reason why the group is not opened, or empty
     opened    sum of the vectors of those who answered, once the group is opened
     deadline  time at which the present step is closed, whoever has taken it. None: no step is waiting
     """
 
-    def __init__(self, terms: GroupTerms, roster: Roster) -> None:
+    def __init__(self, terms: GroupTerms, roster: Roster, is_handed: bool = False) -> None:
+        """Make a group. `is_handed` says that its clients get the roster with the terms, because no operator has signed
+        a roster.
+        """
         self.terms = terms
+        self.invitation = HandedTerms(terms.to_bytes(), roster.keys).to_bytes() if is_handed else terms.to_bytes()
         self.failure = ""
         self.opened: Vector | None = None
         self.deadline: float | None = None
@@ -66,7 +72,7 @@ class RoundGroup:
             return None
         group = self._sum
         data = {
-            Phase.KEYS: lambda: self.terms.to_bytes(),
+            Phase.KEYS: lambda: self.invitation,
             Phase.SHARES: group.key_list,
             Phase.VECTORS: lambda: group.shares_for(client),
             Phase.CONSENTS: group.answered,

@@ -23,9 +23,13 @@ from edgefl.methods.rounds.round_metrics import NOTHING, ClientRound, round_metr
 from edgefl.methods.rounds.summed_reply import GroupTotal, bits_for, stand_in, weight_of
 from edgefl.methods.task import State, Task
 from edgefl.protocol.codec import Sizes
-from edgefl.protocol.secure.group_terms import group_terms, read_terms
+from edgefl.protocol.secure.group_terms import GroupTerms, group_terms, read_terms
+from edgefl.protocol.secure.handed_identities import read_handed
+from edgefl.protocol.secure.identity import IDENTITY_BYTES
+from edgefl.protocol.secure.roster import Roster
 from edgefl.protocol.wire.messages import LONGEST_TEXT, GroupReady, GroupReply, Message, Trained, without_values
 from edgefl.server.events import GroupEvent, ReplyJudged
+from edgefl.server.group_metrics import of_groups
 from edgefl.server.open_round import OpenRound, as_trained
 from edgefl.server.round_group import RoundGroup
 from edgefl.server.secure_settings import SecureSettings
@@ -58,6 +62,7 @@ class SecureRound(OpenRound):
         self.is_formed = False
         self._layouts: dict[int, ReplyLayout] = {}
         self._group_of: dict[int, RoundGroup] = {}
+        self._identities: dict[int, bytes] = {}  # of ready clients, in a run without an operator
         self._too_few: dict[int, str] = {}  # reasons of ready clients that are in no group
         self._bytes: dict[int, int] = {}  # that a client has sent in the steps of its group
         self._events = 0
@@ -71,6 +76,11 @@ class SecureRound(OpenRound):
         plan, trained = self._plans[client], as_trained(message)
         if isinstance(message, Trained):
             return self._refused(client, trained, f"reply of client {client} with values; expected secure aggregation")
+        if self._settings.is_handed and not self.is_formed:
+            if len(message.identity) != IDENTITY_BYTES:
+                why = f"an identity of {len(message.identity)} bytes of client {client}; expected {IDENTITY_BYTES}"
+                return self._refused(client, trained, f"{why}, as the run has no roster")
+            self._identities[client] = message.identity
         if client in self.answers and self.answers[client][1].refusal is None:
             return None  # the device has connected again
         if self.is_formed:
@@ -95,26 +105,29 @@ class SecureRound(OpenRound):
             found.setdefault(self._layout(client).draw, []).append(client)
         events = []
         for draw, members in sorted(found.items()):
+            roster = self._settings.roster_of({client: self._identities.get(client, b"") for client in members})
             try:
-                terms = self._terms(draw, members)
+                terms = self._terms(draw, members, roster)
             except ValueError as error:
                 self._too_few |= dict.fromkeys(members, str(error))
                 events.append(self._event(draw, "left-out", data=json.dumps([members, str(error)]).encode()))
                 continue
-            self._add(RoundGroup(terms, self._settings.roster))
-            events.append(self._event(draw, "formed", data=terms.to_bytes()))
+            group = self._add(terms, roster)
+            events.append(self._event(draw, "formed", data=group.invitation))
         return events
 
-    def _terms(self, draw: str, members: list[int]) -> Any:
+    def _terms(self, draw: str, members: list[int], roster: Roster) -> GroupTerms:
         settings, layout = self._settings, self._layout(members[0])
         weights = [self._weight(client) for client in members]
         bits = bits_for(sum(weights), layout.count, len(members))
-        run = settings.roster, settings.run, self.number, draw, members, layout.count, bits
+        run = roster, settings.run, self.number, draw, members, layout.count, bits
         return group_terms(*run, settings.losses, settings.colluders, settings.least, weights)
 
-    def _add(self, group: RoundGroup) -> None:
-        self.groups[group.terms.draw] = group
-        self._group_of |= dict.fromkeys(group.terms.members, group)
+    def _add(self, terms: GroupTerms, roster: Roster) -> RoundGroup:
+        group = RoundGroup(terms, roster, self._settings.is_handed)
+        self.groups[terms.draw] = group
+        self._group_of |= dict.fromkeys(terms.members, group)
+        return group
 
     @property
     def needs_steps(self) -> bool:
@@ -130,8 +143,10 @@ class SecureRound(OpenRound):
             self._events = event.place + 1
             self.is_formed = True
             if event.kind == "formed":
-                terms = read_terms(event.data)
-                self._add(RoundGroup(terms, self._settings.roster))
+                handed = self._settings.is_handed
+                data, roster = read_handed(event.data) if handed else (event.data, self._settings.roster)
+                terms = read_terms(data)
+                self._add(terms, roster)
                 for client in terms.members:
                     self._answer_again(client, claim(client))
             elif event.kind == "step":
@@ -255,19 +270,8 @@ class SecureRound(OpenRound):
         totals = [self._total(group) for group in opened]
         closing = close(self._task, self._algorithm, self._state, pairs, self.number, aggregation_settings, sums=totals)
         log_record = round_metrics(self.number, map(self.record, self.clients), closing, seconds)
-        return closing.state, log_record | self._of_groups(totals)
-
-    def _of_groups(self, totals: list[GroupTotal]) -> dict[str, Any]:
-        """Return the entries of the metrics that come from sums."""
-        found = [{"clients": len(total.clients), **total.metrics()} for total in totals]
-        left_out = sorted(
-            {group.failure for group in self.groups.values() if group.failure} | {*self._too_few.values()}
-        )
-        record: dict[str, Any] = {"groups": found, **({"left_out": left_out} if left_out else {})}
-        count = sum(total["clients"] for total in found)
-        if count:
-            record["train_loss"] = sum(total["clients"] * total["loss"] for total in found) / count
-        return record
+        failures = {group.failure for group in self.groups.values() if group.failure}
+        return closing.state, log_record | of_groups(totals, failures | {*self._too_few.values()})
 
     def _total(self, group: RoundGroup) -> GroupTotal:
         clients = tuple(sorted(group.answered))

@@ -6,27 +6,30 @@ The run's directory keeps the settings and the roster, so that a resumed run goe
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from edgefl.errors import RunError
+from edgefl.errors import RunError, SecurityError
+from edgefl.protocol.secure.handed_identities import handed_roster
 from edgefl.protocol.secure.roster import Roster
 from edgefl.protocol.trust.identity_files import roster_of
 from edgefl.protocol.wire.group_defaults import COLLUDERS, LEAST, LOSSES, STEP_S
-from edgefl.protocol.wire.messages import SecureOffer
-from edgefl.protocol.wire.model_message import FRAME_ALLOWANCE
+from edgefl.protocol.wire.messages import RosterPart, SecureOffer
+from edgefl.protocol.wire.secure_messages import LARGEST_ROSTER, ROSTER_BYTES
 from edgefl.system.durable_files import write_atomically
 
 FILE, ROSTER = "secure.json", "roster"
-HEADROOM = 64  # bytes of SecureOffer beside the roster
+HANDED = "handed"  # entry of secure.json in a run without a roster
 
 
 @dataclass(frozen=True)
 class SecureSettings:
     """The settings of secure aggregation in a run.
 
-    signed     roster of the federation, signed by its operator
+    signed     roster of the federation, signed by its operator. Empty: the run has no operator, and the server hands on
+               the identities that its devices say they have (protocol/secure/handed_identities.py)
     least      least number of clients whose sum is opened
     losses     clients of a group who may be lost in all, over all steps of a round
     colluders  clients of a group who may tell the server all that they know
@@ -47,21 +50,37 @@ class SecureSettings:
                 raise ValueError(f"--secure-{name} {getattr(self, name)}; expected at least {lowest}")
         if not 0 < self.step_s < float("inf"):
             raise ValueError(f"--secure-step {self.step_s}; expected a number of seconds above 0")
-        if len(self.signed) > FRAME_ALLOWANCE - HEADROOM:
+        if len(self.signed) > LARGEST_ROSTER:
             raise ValueError(
                 f"a roster of {len(self.roster.keys)} clients has {len(self.signed)} bytes; expected at most "
-                f"{FRAME_ALLOWANCE - HEADROOM} bytes, which one message carries"
+                f"{LARGEST_ROSTER} bytes, which a device takes"
             )
+
+    @property
+    def is_handed(self) -> bool:
+        """Return whether the server hands on the identities of devices, because no operator has signed a roster."""
+        return not self.signed
 
     @cached_property
     def roster(self) -> Roster:
-        """The roster, whose signature devices check."""
+        """The roster, whose signature devices check. Raises SecurityError in a run without a roster."""
         return roster_of(self.signed)
 
-    @property
-    def offer(self) -> SecureOffer:
-        """The message that every device is sent before it is welcome."""
-        return SecureOffer(self.signed, self.least, self.colluders)
+    def roster_of(self, identities: Mapping[int, bytes]) -> Roster:
+        """Return the roster of a group: the run's roster, or the roster of the identities that its clients have sent.
+
+        identities  public half of the identity of each client of the group, 32 bytes
+        """
+        return handed_roster(identities) if self.is_handed else self.roster
+
+    @cached_property
+    def offer(self) -> tuple[RosterPart | SecureOffer, ...]:
+        """The messages that every device is sent before it is welcome. A large roster comes in parts."""
+        if len(self.signed) <= ROSTER_BYTES:
+            return (SecureOffer(self.signed, self.least, self.colluders),)
+        size = len(self.signed)
+        parts = [RosterPart(size, at, self.signed[at : at + ROSTER_BYTES]) for at in range(0, size, ROSTER_BYTES)]
+        return (*parts, SecureOffer(b"", self.least, self.colluders))
 
     @property
     def smallest(self) -> int:
@@ -74,7 +93,10 @@ class SecureSettings:
     def write(self, run: Path) -> None:
         """Keep the settings in the directory of a run."""
         values = {name: value for name, value in asdict(self).items() if name not in ("signed", "run")}
-        write_atomically(run / ROSTER, self.signed)
+        if self.is_handed:
+            values[HANDED] = True
+        else:
+            write_atomically(run / ROSTER, self.signed)
         write_atomically(run / FILE, json.dumps(values).encode())
 
 
@@ -87,12 +109,17 @@ def read(run: Path, signed: bytes | None = None) -> SecureSettings | None:
     if not (run / FILE).exists():
         return None
     try:
-        kept = SecureSettings((run / ROSTER).read_bytes(), **json.loads((run / FILE).read_bytes()))
-        kept.roster  # noqa: B018  # a damaged roster is noticed here
-    except (OSError, TypeError, ValueError) as error:
+        values = json.loads((run / FILE).read_bytes())
+        is_handed = values.pop(HANDED, False)
+        kept = SecureSettings(b"" if is_handed else (run / ROSTER).read_bytes(), **values)
+        if not is_handed:
+            kept.roster  # noqa: B018  # a damaged roster is noticed here
+    except (OSError, SecurityError, TypeError, ValueError) as error:
         raise RunError(f"{run / FILE} and {run / ROSTER} cannot be read ({error}); restore both files") from None
     if signed is None:
         return kept
+    if kept.is_handed:
+        raise RunError(f"a roster for the run {run}, which began without a roster; expected no --roster, or a new run")
     newer = replace(kept, signed=signed)
     if newer.roster.federation != kept.roster.federation or newer.roster.version < kept.roster.version:
         raise RunError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from edgefl.errors import AuthError
 from edgefl.protocol.wire import handshake
-from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelPart, SecureOffer, Welcome
+from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelPart, RosterPart, SecureOffer, Welcome
 from edgefl.server.events import Claim, DeviceJoined
 
 
@@ -23,7 +23,7 @@ class EnrolmentTerms:
     welcome  returns the Welcome for an enrolled client
     model    packed initial model
     parts    parts of the model that a device may hold already (wire/model_parts.py)
-    secure   word that the run sums replies by secure aggregation, or None
+    secure   messages by which the run says that it sums replies by secure aggregation. Empty: it does not
     nonce    returns 32 random bytes
     training_samples  returns the number of training samples among the samples that a device declares (Enrol.examples)
     """
@@ -36,7 +36,7 @@ class EnrolmentTerms:
     nonce: Callable[[], bytes]
     training_samples: Callable[[Sequence[int]], int]
     parts: Sequence[ModelPart] = field(default=(), kw_only=True)
-    secure: SecureOffer | None = field(default=None, kw_only=True)
+    secure: Sequence[RosterPart | SecureOffer] = field(default=(), kw_only=True)
 
 
 class ServerHandshake:

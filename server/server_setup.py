@@ -83,7 +83,7 @@ def staff(
         lambda: secrets.token_bytes(32),
         experiment.training_samples,
         parts=frozen_parts(federation.graph, packed),
-        secure=None if rules.secure is None else rules.secure.offer,
+        secure=() if rules.secure is None else rules.secure.offer,
     )
     return coordinator, offer
 

@@ -46,6 +46,7 @@ class KilledProcesses:
         self._of_server = [aim for aim in of_server if aim.round < rounds][: kills - len(aims)]
         self._random = kills - len(self._aims) - len(self._of_server)
         self._away: dict[int, float] = {}  # -> when a device is started again
+        self._lives: dict[int, int] = {}  # of each device that has an aim, at the end of `play`
 
     def start(self) -> None:
         """Start the server and all devices."""
@@ -66,8 +67,16 @@ class KilledProcesses:
                 self._start_device(client)
             if self._random and closed_round() >= 1:
                 self._kill_any()
+        self._see_aims()
         for client in self._away:
             self._start_device(client)
+        self._away.clear()
+        self._lives = {client: self._cluster.devices[client].lives for client in self._aims}
+
+    def see_the_end(self) -> None:
+        """Note the devices that have come to their aims after `play`, and that the cluster has started again."""
+        for client in [each for each in self._aims if self._cluster.devices[each].lives > self._lives[each]]:
+            self._note(client)
 
     @property
     def missed(self) -> list[str]:
@@ -77,15 +86,18 @@ class KilledProcesses:
 
     def _see_aims(self) -> None:
         """Note the processes that have come to their aims, and start the server again."""
-        for client, aim in [*self._aims.items()]:
+        for client in [*self._aims]:
             if self._cluster.devices[client].ended() == -signal.SIGKILL and client not in self._away:
-                del self._aims[client]
-                is_lost = client in self._lost
-                self.found[f"device_{'lost' if is_lost else 'killed'}_after_step_{aim.step}"] += 1
-                self._away[client] = time.monotonic() + (1.5 * self._step_s if is_lost else 0.0)
+                self._note(client)
+                self._away[client] = time.monotonic() + (1.5 * self._step_s if client in self._lost else 0.0)
         if self._of_server and self._cluster.server.ended() == -signal.SIGKILL:
             self.found[f"server_killed_after_step_{self._of_server.pop(0).step}"] += 1
             self._start_server()
+
+    def _note(self, client: int) -> None:
+        """Count a device that has come to its aim."""
+        what = "lost" if client in self._lost else "killed"
+        self.found[f"device_{what}_after_step_{self._aims.pop(client).step}"] += 1
 
     def _kill_any(self) -> None:
         """Kill the server or a device, whatever it does."""

@@ -27,8 +27,10 @@ from edgefl.server.secure_settings import SecureSettings
 class ServedRun:
     """The settings of a run and of its faults.
 
-    step_s  seconds that a step waits for clients
-    kills   number of SIGKILLs, of the server or of a device
+    step_s      seconds that a step waits for clients
+    kills       number of SIGKILLs, of the server or of a device
+    has_roster  whether an operator has signed a roster. False: the server hands on identities
+    others      number of other clients in the roster, which are not in the run
     """
 
     clients: int = 30
@@ -38,6 +40,8 @@ class ServedRun:
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
     step_s: float = 5.0
     seed: int = 0
+    has_roster: bool = True
+    others: int = 0
 
     @property
     def experiment(self) -> Experiment:
@@ -63,6 +67,7 @@ class ServedRun:
             killed.start()
             killed.play(lambda: run_history.progress(cluster.run).round, self.rounds - 1)
             cluster.finish()
+        killed.see_the_end()
         if killed.missed:
             raise RuntimeError(f"seed {self.seed}: SIGKILLs that came to nobody: {', '.join(killed.missed)}")
         seconds = round(time.monotonic() - began, 1)
@@ -78,25 +83,28 @@ class ServedRun:
         public = {client: make_identity(ids / str(client)).public for client in range(self.clients)}
         write_partitions(root / "shares", self.experiment)
         trust = "--keys", str(keys / "server.keys"), "--tls-cert", str(keys / "server.pem")
+        insecure = () if self.has_roster else ("--insecure",)
         cluster = Cluster(
             root,
             self.experiment,
             root / "shares",
-            (*trust, "--tls-key", str(keys / "server-tls.key"), "--max-empty-rounds", "20"),
+            (*trust, "--tls-key", str(keys / "server-tls.key"), "--max-empty-rounds", "20", *insecure),
             lambda client: self._of_device(root, client, is_secure),
             fatal_step.PROGRAM,
             fatal_step.PROGRAM,
         )
         if not is_secure:
             return cluster
-        SecureSettings(signed_roster(Roster("bench", 1, public), operator), step_s=self.step_s).write(cluster.run)
+        public |= {client: bytes(32) for client in range(self.clients, self.clients + self.others)}
+        signed = signed_roster(Roster("bench", 1, public), operator) if self.has_roster else b""
+        SecureSettings(signed, step_s=self.step_s).write(cluster.run)
         return cluster
 
     def _of_device(self, root: Path, client: int, is_secure: bool) -> tuple[str, ...]:
         keys, ids = root / "keys", root / "identities"
         trust = "--key", str(keys / f"device-{client:04d}.key"), "--tls-ca", str(keys / "ca.pem")
-        identity = "--identity", str(ids / str(client)), "--operator", str(ids / "operator.pub")
-        return *trust, *(identity if is_secure else ())
+        operator = ("--operator", str(ids / "operator.pub")) if self.has_roster else ("--insecure",)
+        return *trust, *(("--identity", str(ids / str(client)), *operator) if is_secure else ())
 
     def _checked(self, run: Path) -> dict[str, Any]:
         """Replay the run, and return figures of its rounds."""

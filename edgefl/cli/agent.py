@@ -21,6 +21,7 @@ from edgefl.deployment.agent.agent_settings import AgentSettings, read_settings
 from edgefl.deployment.agent.machine_watch import ConditionMonitor
 from edgefl.deployment.agent.sample_file import SampleFile
 from edgefl.deployment.agent.service import AgentService
+from edgefl.deployment.device import secure_settings
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
@@ -123,6 +124,8 @@ def _serve(settings: AgentSettings, options: argparse.Namespace) -> None:
         if server_entry.is_insecure and not server_entry.server.is_loopback:
             danger = "insecure: whoever is in between can read every update, or be the server"
             say(Alert(f"{server_entry.server}: {danger}"))
+        if line := secure_settings.warning(server_entry.profile.secure):
+            say(Alert(f"{server_entry.server}: {line}"))
     watch = _watch(settings, options.root, "self")
     meter = told_meter(None, say, None if options.root == Path("/") else options.root)
     AgentService(settings, directory, watch, _world(limits.max_seconds, meter), tell, options.runs).run()

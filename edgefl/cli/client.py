@@ -11,6 +11,7 @@ from edgefl.cli.access_error import sentence
 from edgefl.cli.client_options import add_arguments as add_arguments
 from edgefl.cli.energy_messages import told_meter
 from edgefl.cli.log_writer import say
+from edgefl.deployment.device import secure_settings
 from edgefl.deployment.device.base_store import FOLDER, BaseStore
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
@@ -26,7 +27,6 @@ from edgefl.learning.learner import MakeLearner
 from edgefl.models.graph import Model, model_files
 from edgefl.protocol.trust.keys import read_key
 from edgefl.protocol.trust.tls import device_context
-from edgefl.protocol.wire.group_defaults import LEAST
 from edgefl.protocol.wire.printable import printable
 from edgefl.system.log_lines import Alert, LimitedLog, LogLine
 
@@ -58,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
         BaseStore(directory.path / FOLDER).keep_model(base.params)
     if options.insecure:
         say(Alert(_warning(server, options.key is not None, context is not None)))
+    if line := secure_settings.warning(profile.secure, mark="--"):
+        say(Alert(line))
 
     def talk(party: Party) -> str:
         return DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
@@ -159,22 +161,10 @@ def _profile(options: argparse.Namespace) -> DeviceProfile:
 
 def _secure(options: argparse.Namespace) -> SecureProfile | None:
     """Return what the device asks of secure aggregation, or None for runs without it."""
-    if options.identity is None and options.operator is None:
-        return None
-    if options.identity is None or options.operator is None:
-        raise RequestError(f"--identity {options.identity} with --operator {options.operator}; expected both options")
-    if options.flower is not None:
+    if options.identity is not None and options.flower is not None:
         raise RequestError("--identity with --flower; expected --server, as envelopes carry no secure aggregation")
-    if options.secure_least < LEAST or options.secure_colluders < 0:
-        raise RequestError(
-            f"--secure-least {options.secure_least} and --secure-colluders {options.secure_colluders}; expected at "
-            f"least {LEAST}, and at least 0"
-        )
-    from edgefl.protocol.trust.identity_files import read_identity, read_public
-
-    operator = read_public(options.operator)
     asked = options.federation, options.secure_least, options.secure_colluders
-    return SecureProfile(read_identity(options.identity), operator, *asked)
+    return secure_settings.secure_profile(options.identity, options.operator, *asked, options.insecure, mark="--")
 
 
 def _allowed(names: list[str]) -> tuple[str, ...]:

@@ -167,7 +167,7 @@ def _add_secure(parser: argparse._ArgumentGroup) -> None:
         type=Path,
         metavar="FILE",
         help="file of the device's identity, which `edgefl keys --join` makes. With the option the device takes part "
-        "in runs with secure aggregation alone. The option needs --operator.",
+        "in runs with secure aggregation alone. The option needs --operator, or --insecure.",
     )
     parser.add_argument(
         "--operator",
@@ -227,4 +227,9 @@ def _add_trust(trust: argparse._ArgumentGroup) -> None:
         help="private key of the device as a node of a Flower federation. The option needs --flower. (default: a key "
         "that is made once and kept in --state)",
     )
-    trust.add_argument("--insecure", action="store_true", help="talk to another machine without TLS or without a key")
+    trust.add_argument(
+        "--insecure",
+        action="store_true",
+        help="talk to another machine without TLS or without a key, or take part with --identity and without "
+        "--operator",
+    )

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 NAMES = ("secure", "roster", "secure_least", "secure_losses", "secure_colluders", "secure_step")
 METHOD, EXACT = "fedspu:draws=shared", "exact"
+WITHOUT_ROSTER = (
+    "expected the roster that `edgefl keys --roster` makes, or --insecure, with which this server says who its devices "
+    "are"
+)
 
 
 def add_secure(parser: argparse._ArgumentGroup) -> None:
@@ -23,7 +27,7 @@ def add_secure(parser: argparse._ArgumentGroup) -> None:
         "--secure",
         action="store_true",
         help="sum the replies of a group of clients by secure aggregation. The server then sees sums alone. The option "
-        "needs --roster, and implies --aggregation exact.",
+        "needs --roster, or --insecure, and implies --aggregation exact.",
     )
     parser.add_argument(
         "--roster",
@@ -59,8 +63,8 @@ def prepare(how: argparse.Namespace, options: dict[str, Any]) -> SecureSettings 
         if how.roster is not None:
             raise ValueError(f"--roster {how.roster} without --secure; expected both")
         return None
-    if how.roster is None:
-        raise ValueError("--secure without --roster; expected the roster that `edgefl keys --roster` makes")
+    if how.roster is None and not how.insecure:
+        raise ValueError(f"--secure without --roster; {WITHOUT_ROSTER}")
     from edgefl.protocol.trust.identity_files import read_signed_roster
     from edgefl.server.secure_settings import SecureSettings
 
@@ -72,7 +76,7 @@ def prepare(how: argparse.Namespace, options: dict[str, Any]) -> SecureSettings 
         raise ValueError(f"--bound {bound} with --secure, which hides single replies; expected off")
     options.setdefault("method", [METHOD])
     numbers = how.secure_least, how.secure_losses, how.secure_colluders, how.secure_step
-    return SecureSettings(read_signed_roster(how.roster), *numbers)
+    return SecureSettings(b"" if how.roster is None else read_signed_roster(how.roster), *numbers)
 
 
 def _of_run(how: argparse.Namespace) -> SecureSettings | None:
@@ -84,7 +88,20 @@ def _of_run(how: argparse.Namespace) -> SecureSettings | None:
     from edgefl.protocol.trust.identity_files import read_signed_roster
     from edgefl.server.secure_settings import read
 
-    return read(how.resume, None if how.roster is None else read_signed_roster(how.roster))
+    settings = read(how.resume, None if how.roster is None else read_signed_roster(how.roster))
+    if settings is not None and settings.is_handed and not how.insecure:
+        raise ValueError(f"--resume {how.resume}, a run without a roster; {WITHOUT_ROSTER}")
+    return settings
+
+
+def warning(settings: SecureSettings | None) -> str:
+    """Return the warning about a secure run without a roster, or "" for another run."""
+    if settings is None or not settings.is_handed:
+        return ""
+    return (
+        "--secure without --roster: this server tells each device who the other devices are. A server that lies can "
+        "make up devices, and read what a single device trains"
+    )
 
 
 def check(assembled: AssembledExperiment, settings: SecureSettings) -> None:
@@ -97,13 +114,9 @@ def check(assembled: AssembledExperiment, settings: SecureSettings) -> None:
         if getattr(experiment, name) != expected:
             raise ValueError(f"--{name} {getattr(experiment, name)} with --secure; expected {expected}")
     task = assembled.federation.task(experiment.rounds)
-    roster, smallest = settings.roster, settings.smallest
-    missing = [client for client in range(task.clients) if client not in roster.keys or client in roster.revoked]
-    if missing:
-        raise ValueError(
-            f"client {missing[0]} and {len(missing) - 1} others are not in version {roster.version} of the roster, or "
-            f"are revoked; expected all {task.clients} clients of the run"
-        )
+    if not settings.is_handed:
+        _check_roster(settings, task.clients)
+    smallest = settings.smallest
     per_round = int(algorithm.per_round)  # type: ignore[attr-defined]
     if group_sizes(algorithm, task, per_round)[0] >= smallest:
         return
@@ -119,3 +132,14 @@ def check(assembled: AssembledExperiment, settings: SecureSettings) -> None:
         f"{task.clients} clients in {len(found)} groups, of which one has {found[0]} clients; expected at least "
         f"{smallest} clients in each group, or fewer --secure-losses"
     )
+
+
+def _check_roster(settings: SecureSettings, clients: int) -> None:
+    """Raise ValueError unless the roster has all clients of the run."""
+    roster = settings.roster
+    missing = [client for client in range(clients) if client not in roster.keys or client in roster.revoked]
+    if missing:
+        raise ValueError(
+            f"client {missing[0]} and {len(missing) - 1} others are not in version {roster.version} of the roster, or "
+            f"are revoked; expected all {clients} clients of the run"
+        )

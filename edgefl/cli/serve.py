@@ -80,7 +80,8 @@ def _page(options: argparse.Namespace) -> PageRequest | None:
 def _serve(request: _ServeRequest, is_insecure: bool, page: PageRequest | None, token: Path | None) -> int:
     """Serve a run whose port is bound, until the run is over. Return the exit code."""
     lines = request.expiry, small_partition(request.assembled), early_start(request.assembled, request.rules)
-    for line in (_warning(request) if is_insecure else "", *lines):
+    warnings = (_warning(request), secure_serving.warning(request.rules.secure)) if is_insecure else ()
+    for line in (*warnings, *lines):
         if line:
             say(Alert(line))
     say(f"run directory: {request.path}; {words_of(request.rules.deadline_s)}")

@@ -167,7 +167,11 @@ def _add_trust(trust: argparse._ArgumentGroup) -> None:
         help=f"largest number of connections from one address that have not enrolled (default: {Caps.per_address})",
     )
     add_token(trust, "--page-token")
-    trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or without keys")
+    trust.add_argument(
+        "--insecure",
+        action="store_true",
+        help="serve other machines without TLS or without keys, or serve with --secure and without --roster",
+    )
 
 
 def _deadline(text: str) -> Deadline:

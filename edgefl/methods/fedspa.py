@@ -70,6 +70,7 @@ class FedSpa(EarlyStopping, LocalTraining):
     """
 
     name: ClassVar[str] = "fedspa"
+    sums_only: ClassVar[bool] = True
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
     trains_parts: ClassVar[bool] = True

@@ -93,7 +93,7 @@ class Bar:
         assert self._task is not None
         self._done, self._at = self._done + log_record["round"] - self._at, log_record["round"]
         self._progress.update(self._task, completed=log_record["round"])
-        if "evaluation" in log_record:
+        if has_news(log_record):
             self._progress.update(self._task, news=", ".join(scores(log_record)))
         if self._all is not None:
             self._progress.update(self._all, completed=self._done, news=self._left())
@@ -111,7 +111,7 @@ class Bar:
 
 
 class LogDisplay:
-    """One line per evaluated round."""
+    """One line per evaluated round, and per round whose replies were summed by secure aggregation."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -120,7 +120,7 @@ class LogDisplay:
         self._name, self._rounds = name, rounds
 
     def log_record(self, log_record: dict[str, Any]) -> None:
-        if "evaluation" in log_record:
+        if has_news(log_record):
             self._say(f"{self._name} round {log_record['round']}/{self._rounds}: {news(log_record)}")
 
     def end(self) -> None:
@@ -138,7 +138,7 @@ class Notebook:
         self._shown = self._shell.display(self._text(at), raw=True, display_id=True)
 
     def log_record(self, log_record: dict[str, Any]) -> None:
-        self._news = f": {news(log_record)}" if "evaluation" in log_record else self._news
+        self._news = f": {news(log_record)}" if has_news(log_record) else self._news
         self._shown.update(self._text(log_record["round"]), raw=True)
 
     def end(self) -> None:
@@ -174,14 +174,25 @@ def _clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
+def has_news(log_record: dict[str, Any]) -> bool:
+    """Return whether a round has scores: of an evaluation, or of groups that secure aggregation has summed."""
+    return "evaluation" in log_record or bool(log_record.get("groups"))
+
+
 def news(log_record: dict[str, Any]) -> str:
-    """Describe an evaluated round in a few words, with the number of clients that have not stopped early."""
+    """Describe a round that has scores in a few words, with the number of clients that have not stopped early."""
     running = [f"{log_record['running']} clients not stopped"] if "running" in log_record else []
-    return ", ".join([*scores(log_record), *running])
+    what = "" if "evaluation" in log_record else "after training: "  # of the groups that were summed
+    return what + ", ".join([*scores(log_record), *running])
 
 
 def scores(log_record: dict[str, Any]) -> list[str]:
-    """Return the accuracy of an evaluated round, or its test loss, and the training loss of its clients."""
+    """Return the accuracy of an evaluated round, or its test loss, and the training loss of its clients.
+
+    A round of groups without an evaluation has the mean accuracy of the clients' models after the training.
+    """
+    if "evaluation" not in log_record:
+        return _group_scores(log_record)
     losses = [client["loss"] for client in log_record.get("clients", ()) if "loss" in client]
     evaluation = log_record["evaluation"]
     found = evaluation[kind_of(evaluation)]
@@ -190,3 +201,12 @@ def scores(log_record: dict[str, Any]) -> list[str]:
     if losses:
         words.append(f"loss {sum(losses) / len(losses):.3f}")
     return words
+
+
+def _group_scores(log_record: dict[str, Any]) -> list[str]:
+    """Return the mean scores over the clients of the groups that were opened."""
+    tested = [group for group in log_record["groups"] if "accuracy" in group]
+    clients = sum(group["clients"] for group in tested)
+    mean = sum(group["clients"] * group["accuracy"] for group in tested) / max(clients, 1)
+    words = [f"accuracy {percent(mean)}"] if clients else []
+    return [*words, f"loss {log_record['train_loss']:.3f}"]

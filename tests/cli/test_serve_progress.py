@@ -6,8 +6,9 @@ import pytest
 
 from edgefl.cli.serve_progress import ServeProgress
 from edgefl.experiment.settings import Experiment
+from edgefl.methods.task import State
 from edgefl.protocol.wire.messages import Trained
-from edgefl.server.events import Enrolment, ReplyJudged
+from edgefl.server.events import Enrolment, ReplyJudged, RoundClosed
 
 
 def test_a_peer_cannot_forge_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,6 +18,19 @@ def test_a_peer_cannot_forge_lines(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = capsys.readouterr().err.splitlines()
     assert line[20:] == r"WARNING round 6: refused: reply of client 4 has \x1b[31m\nforged: nan"
     assert line.isprintable()
+
+
+def test_a_round_of_groups_shows_the_mean_over_their_clients(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = ServeProgress(Experiment(methods=("fedavg",), rounds=9), [])
+    watch._display.begin("fedavg", 9, 0)
+    groups = [{"clients": 6, "loss": 0.5, "accuracy": 0.9}, {"clients": 2, "loss": 1.5, "accuracy": 0.5}]
+    unseen = [{"clients": 5, "loss": 0.25}]
+    for round, found, loss in ((1, groups, 0.75), (2, [], 0.0), (3, unseen, 0.25)):
+        watch(RoundClosed(round, State({}), {"round": round, "groups": found, "train_loss": loss}, False))
+    assert [line[20:] for line in capsys.readouterr().err.splitlines()] == [
+        "INFO fedavg round 1/9: after training: accuracy 80.0 %, loss 0.750",
+        "INFO fedavg round 3/9: after training: loss 0.250",
+    ]
 
 
 def test_500_enrolments_that_declare_much_are_20_lines_and_a_count(capsys: pytest.CaptureFixture[str]) -> None:

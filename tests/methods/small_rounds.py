@@ -43,7 +43,8 @@ class Rounds:
         """Return the reply of a client that holds a model of its own, as `seed` says."""
         client_state = device(self.graph, plan.client, self.counts[plan.client], seed)
         client_state.seed = 1
-        received = plan_of(train_message(plan, self.spec, "float32"), plan.client, self.spec)
+        held = self.method.held(client_state)
+        received = plan_of(train_message(plan, self.spec, "float32"), plan.client, self.spec, held)
         assert received.selection == plan.selection
         message = trained_message(train(self.method, client_state, received), received, self.spec, "float32", 1.0)
         found = read_answer(message, plan, self.spec)

@@ -13,10 +13,12 @@ from edgefl.errors import PlanError, TrainingError
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.aggregation import AggregationRule
 from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.fedper import FedPer
 from edgefl.methods.fedprox import FedProx
 from edgefl.methods.fedselect import FedSelect
+from edgefl.methods.fedspa import FedSpa
 from edgefl.methods.fedspu import FedSPU
 from edgefl.methods.pflego import PFLEGO
 from edgefl.methods.plan import Plan, Reply
@@ -42,6 +44,8 @@ METHODS = (
     FedSPU(lr=0.1, epochs=1, batch=5, weight="batches", first_state="current_global", **KEPT),
     RandomDropout(lr=0.1, epochs=1, batch=5, **KEPT),
     PFLEGO(per_round=6, tau=3),
+    FedSpa(per_round=6, lr=0.1, epochs=1, batch=5, search="rsm"),
+    FedSpa(per_round=6, lr=0.1, epochs=1, batch=5, search="rsm", density=1.0),
 )
 
 
@@ -143,6 +147,7 @@ def test_a_client_that_was_sent_another_model_has_another_draw() -> None:
     forged = replace(plan, payload={MODEL: Update({**blocks, name: Block(block.shape, block.index, other)})})
     draws = {ReplyLayout.of(each, game.spec).draw for each in (plan, forged, replace(plan, settings={"keep": 0.5}))}
     assert len(draws) == 3
+    assert {len(draw) for draw in draws} == {64}  # two models with one draw take 2^128 trials
 
 
 def test_a_reply_that_cannot_be_summed_is_refused() -> None:
@@ -159,8 +164,26 @@ def test_a_reply_that_cannot_be_summed_is_refused() -> None:
     with pytest.raises(TrainingError, match=f"model/{name} has a value that is not finite"):
         summand(plan, broken, game.spec, 1, (), None)
     chosen = Summing(FedSelect(per_round=6, lr=0.1))
+    moving = Summing(FedSpa(per_round=6, lr=0.1, search="snip"))  # a client chooses its mask
+    for game in (chosen, moving):
+        with pytest.raises(PlanError, match="expected values at planned places"):
+            ReplyLayout.of(game.plans(1)[0], game.spec)
+
+
+def test_clients_with_one_fixed_mask_have_one_layout_and_others_have_not() -> None:
+    def draws(**settings: Any) -> int:
+        game = Summing(FedSpa(per_round=6, lr=0.1, search="rsm", **settings))
+        return len({ReplyLayout.of(plan, game.spec).draw for plan in game.plans(1)})
+
+    assert draws() == 1
+    assert draws(masks="different") > 1
+    game = Summing(METHODS[8])
+    plan = game.plans(1)[0]
+    as_client = replace(plan, expects={MODEL: ExpectedPayload("masked")})  # a client is not sent the mask
+    assert ReplyLayout.of(as_client, game.spec).draw == ReplyLayout.of(plan, game.spec).draw
+    other = game.method.first_mask(game.spec, game.task.seed + 1, 0)  # type: ignore[attr-defined]
     with pytest.raises(PlanError, match="expected values at planned places"):
-        ReplyLayout.of(chosen.plans(1)[0], chosen.spec)
+        ReplyLayout.of(replace(plan, expects={MODEL: ExpectedPayload("masked", None, other)}), game.spec)
 
 
 def test_figures_follow_the_values_and_are_not_weighted() -> None:

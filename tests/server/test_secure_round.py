@@ -21,6 +21,7 @@ from edgefl.methods.task import MODEL
 from edgefl.models.neurons.update import Block, Update
 from edgefl.protocol.secure.group_member import GroupMember
 from edgefl.protocol.secure.group_terms import OwnView, read_terms
+from edgefl.protocol.secure.handed_identities import read_handed
 from edgefl.protocol.secure.identity import SigningIdentity
 from edgefl.protocol.secure.roster import Roster, signed_roster
 from edgefl.protocol.wire.messages import GroupReady, GroupReply, GroupRequest, Trained
@@ -46,7 +47,8 @@ def claim(client: int) -> ReplyClaim:
 class Play:
     """A round, its plans, and a device for each client that answers what it is asked. All events are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: SecureSettings = SETTINGS) -> None:
+        self.settings = settings
         self.plans = ALGORITHM.plan(TASK_OF_FIVE, STATE, 1)
         self.round = self.opened()
         self.replies = {plan.client: self.reply(plan.client) for plan in self.plans}
@@ -56,7 +58,7 @@ class Play:
         self.restart_at = NEVER
 
     def opened(self) -> SecureRound:
-        return SecureRound(TASK_OF_FIVE, ALGORITHM, STATE, self.plans, 1, "float32", SETTINGS, EXACT)
+        return SecureRound(TASK_OF_FIVE, ALGORITHM, STATE, self.plans, 1, "float32", self.settings, EXACT)
 
     def reply(self, client: int) -> Reply:
         draw, blocks = np.random.default_rng(client), {}
@@ -67,7 +69,9 @@ class Play:
 
     def ready(self, *clients: int) -> None:
         for client in clients:
-            assert self.round.judge(client, GroupReady(1, b"", 7 + client, 2, 1.0), claim(client)) is None
+            identity = IDENTITIES[client].public if self.settings.is_handed else b""
+            word = GroupReady(1, b"", 7 + client, 2, 1.0, identity)
+            assert self.round.judge(client, word, claim(client)) is None
 
     def save(self, events: list[GroupEvent], now: float = 0.0) -> None:
         self.events += events
@@ -99,10 +103,12 @@ class Play:
     def answer(self, client: int, message: GroupRequest) -> bytes:
         part = summand(self.plans[client], self.replies[client], SPEC, TASK.seed, (), 0.5)
         if message.step == 1:
-            terms, draw = read_terms(message.data), random.Random(100 + client).randbytes
+            handed = self.settings.is_handed
+            data, roster = read_handed(message.data) if handed else (message.data, ROSTER)
+            terms, draw = read_terms(data), random.Random(100 + client).randbytes
             bits = bits_for(sum(terms.weights), len(part.numbers), len(terms.members))
             view = OwnView(client, "run", 1, part.layout.draw, len(part.numbers), bits, 0, 7 + client)
-            self.members[client] = GroupMember.begin(message.data, view, IDENTITIES[client], ROSTER, draw)
+            self.members[client] = GroupMember.begin(data, view, IDENTITIES[client], roster, draw, handed)
             return self.members[client].round_keys()
         member = self.members[client]
         if message.step == 3:
@@ -121,8 +127,8 @@ def bits(params: dict[str, np.ndarray]) -> dict[str, bytes]:
     return {name: value.tobytes() for name, value in params.items()}
 
 
-def formed() -> Play:
-    play = Play()
+def formed(settings: SecureSettings = SETTINGS) -> Play:
+    play = Play(settings)
     play.ready(*range(CLIENTS))
     assert play.round.is_complete(None)
     play.save(play.round.form())
@@ -188,6 +194,21 @@ def test_a_round_goes_on_from_its_saved_events(at: int) -> None:
     assert bits(play.round.close(1.0, EXACT)[0].arrays[MODEL]) == play.openly([*range(CLIENTS)])
 
 
+def test_a_round_without_a_roster_hands_on_identities_and_goes_on_from_its_saved_events() -> None:
+    play = formed(replace(SETTINGS, signed=b""))
+    play.restart_at = 9
+    play.go()
+    assert play.restart_at == NEVER
+    assert outcomes(play) == dict.fromkeys(range(CLIENTS), "masked")
+    assert bits(play.round.close(1.0, EXACT)[0].arrays[MODEL]) == play.openly([*range(CLIENTS)])
+
+
+def test_a_client_without_identity_is_refused_in_a_run_without_a_roster() -> None:
+    play = Play(replace(SETTINGS, signed=b""))
+    judged = play.round.judge(0, GroupReady(1, b"", 7, 2, 1.0, b""), claim(0))
+    assert judged is not None and "an identity of 0 bytes of client 0; expected 32, as the run" in judged.reason
+
+
 def test_nobody_is_asked_before_a_step_is_durable() -> None:
     play = Play()
     play.ready(*range(CLIENTS))
@@ -202,7 +223,7 @@ def test_a_client_that_comes_after_the_groups_is_late() -> None:
     play = Play()
     play.ready(0, 1, 2)
     play.save(play.round.form())
-    judged = play.round.judge(4, GroupReady(1, b"", 11, 2, 1.0), claim(4))
+    judged = play.round.judge(4, GroupReady(1, b"", 11, 2, 1.0, b""), claim(4))
     assert judged is not None and (judged.outcome, judged.reason) == ("late", "the groups of the round were formed")
 
 
@@ -212,7 +233,7 @@ def test_a_reply_with_values_or_wrong_claims_is_refused() -> None:
     judged = play.round.judge(0, open_reply, claim(0))
     assert judged is not None and judged.outcome == "refused" and "with values; expected secure" in judged.reason
     assert not judged.message.payload and not judged.message.metrics  # they are not kept
-    judged = play.round.judge(1, GroupReady(1, b"", 700, 2, 1.0), claim(1))
+    judged = play.round.judge(1, GroupReady(1, b"", 700, 2, 1.0, b""), claim(1))
     assert judged is not None and "claims 700 examples; expected 8, as declared" in judged.reason
 
 

@@ -4,7 +4,8 @@
     check_s, settle_s, poll_s, turn_s        seconds: see PollingIntervals
     [limits]       capacity, max_model, max_memory, max_seconds, throughput
     [conditions]   power, max_celsius, max_others, max_pressure, hours, interfaces, metered
-    [[servers]]    address, id, key, tls, tls_ca, tls_cert, tls_key, insecure, data, runs, methods
+    [[servers]]    address, id, key, tls, tls_ca, tls_cert, tls_key, insecure, data, runs, methods, identity, operator,
+                   federation, secure_least, secure_colluders
 
 Paths are relative to the file's folder. The options mean what they mean to `edgefl client`.
 """
@@ -19,11 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from edgefl.deployment.agent.conditions import Conditions, Hours
-from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile, SecureProfile
 from edgefl.deployment.device.device_socket import ServerAddress
+from edgefl.deployment.device.secure_settings import secure_profile
 from edgefl.errors import RequestError, expected_name
 from edgefl.experiment.user_methods import admit
 from edgefl.protocol.trust.keys import read_key
+from edgefl.protocol.wire.group_defaults import LEAST
 from edgefl.system import toml
 from edgefl.system.settings_text import json_table, read_settings_text
 
@@ -56,7 +59,8 @@ class ServerSettings:
     data         file of the device's samples for this server
     runs         ids of the runs that the device takes part in. Empty: any run
     tls_files    authority, certificate and key for TLS
-    is_insecure  whether the owner allows a connection to another machine without TLS or key
+    is_insecure  whether the owner allows a connection to another machine without TLS or key, and secure runs without an
+                 operator
     """
 
     server: ServerAddress
@@ -201,6 +205,7 @@ def _server_entry(entries: Section, profile: DeviceProfile, data: Path | None) -
     uses_tls = entries.take("tls", _flag, False) or any(file is not None for file in files)
     is_insecure, data = entries.take("insecure", _flag, False), entries.take("data", entries.path, data)
     runs, methods = entries.take("runs", _texts, ()), entries.take("methods", _methods, ())
+    secure = _secure(entries, is_insecure)
     entries.finish()
     where = f"{entries.file}: {entries.name}"
     if address is None or data is None:
@@ -212,8 +217,21 @@ def _server_entry(entries: Section, profile: DeviceProfile, data: Path | None) -
             f"{where}address {address} is on another machine; expected tls = true and a key, or insecure = true"
         )
     key = None if key_file is None else read_key(key_file)
-    profile = profile._replace(client=client, key=key, methods=methods)
+    profile = profile._replace(client=client, key=key, methods=methods, secure=secure)
     return ServerSettings(address, profile, data, runs, uses_tls, files, is_insecure)
+
+
+def _secure(entries: Section, is_insecure: bool) -> SecureProfile | None:
+    """Return what the device asks of secure aggregation at this server, or None for runs without it."""
+    identity, operator = entries.take("identity", entries.path, None), entries.take("operator", entries.path, None)
+    federation: str = entries.take("federation", _text, "")
+    least: int = entries.take("secure_least", _count, LEAST)
+    colluders: int = entries.take("secure_colluders", _count, 0)
+    public = None if operator is None else str(operator)
+    try:
+        return secure_profile(identity, public, federation, least, colluders, is_insecure)
+    except RequestError as error:
+        raise RequestError(f"{entries.file}: {entries.name}{error}") from None
 
 
 def _text(value: object) -> str:

@@ -16,14 +16,15 @@ class SecureProfile(NamedTuple):
     """The conditions of a device that takes part in runs with secure aggregation alone.
 
     identity    private half of the device's identity
-    operator    32 bytes, public half of the operator's identity, by whose key the roster is signed
+    operator    32 bytes, public half of the operator's identity, by whose key the roster is signed. None: the run has
+                no operator, and the server hands on the identities of the other devices
     federation  name of the federation. Empty: the name in the first roster that the device accepts
     least       least number of clients whose sum may be opened
     colluders   number of clients of a group who may tell the server all that they know
     """
 
     identity: SigningIdentity
-    operator: bytes
+    operator: bytes | None
     federation: str = ""
     least: int = 3
     colluders: int = 0

@@ -41,6 +41,7 @@ from edgefl.protocol.wire.messages import (
     ModelChunk,
     ModelParts,
     Refused,
+    RosterPart,
     SecureOffer,
     Train,
     Trained,
@@ -131,7 +132,7 @@ class Device:
         """Return the first message of a connection. `nonce` is 32 random bytes, new for each connection."""
         self._nonce, self._deferred = nonce, DeferredRequests()
         if self._secure is not None:
-            self._secure.is_offered = False
+            self._secure.begin()
         self._download.begin()
         if not self._has_begun:
             self._durably(lambda: self._state.begin(self._world.random_bytes))
@@ -150,7 +151,7 @@ class Device:
                 yield self._enrol(message)
             case ModelParts():
                 self._download.offer(message.parts)
-            case SecureOffer():
+            case RosterPart() | SecureOffer():
                 self._offered(message)
             case Welcome():
                 yield from self._begin(message)
@@ -226,12 +227,12 @@ class Device:
         """Return what the server is sent of a reply that the device keeps."""
         return kept if self._secure is None else self._secure.ready(kept)
 
-    def _offered(self, message: SecureOffer) -> None:
+    def _offered(self, message: RosterPart | SecureOffer) -> None:
         if self._secure is None:
             raise RunError(
                 "the run has secure aggregation; start the device with --identity and --operator, or use another server"
             )
-        self._secure.offer(message)
+        self._secure.hear(message)
 
     def _step(self, message: GroupRequest) -> Iterator[Message]:
         """Take a step in the group of the round whose reply waits. A step of another round is passed over."""

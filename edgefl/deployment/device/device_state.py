@@ -30,6 +30,7 @@ from typing import IO, Any, NamedTuple
 from edgefl.deployment.device.base_store import FOLDER, BaseStore
 from edgefl.deployment.device.digest_record import digested, read_digested, read_sealed, seal
 from edgefl.deployment.device.identity import Identity, read_identity, write_identity
+from edgefl.deployment.device.kept_rosters import KeptRosters
 from edgefl.deployment.device.round_file import Round, StoredSummand, read_round, round_content
 from edgefl.errors import RunError
 from edgefl.experiment.data_record import DataRecord
@@ -41,7 +42,6 @@ from edgefl.system.durable_files import lock, private_directory, sync, write_ato
 
 IDENTITY, ENROLMENT, MODEL, CLIENT_STATE = "identity.json", "device.json", "model.bin", "local.safetensors"
 PART, PENDING, GROUP = "model.part", "pending.safetensors", "group.bin"
-ROSTER = "roster.bin"  # newest roster of the federation that the device has accepted, in the device's directory
 FILES = (
     GROUP,
     CLIENT_STATE,
@@ -93,7 +93,7 @@ class DeviceState:
         self._identity, self._enrolment = path / IDENTITY, path / ENROLMENT
         self._model, self._part = path / MODEL, path / PART
         self._client_state, self._pending = path / CLIENT_STATE, path / PENDING
-        self._group, self._roster = path / GROUP, (shared or path) / ROSTER
+        self._group, self.rosters = path / GROUP, KeptRosters(shared or path)
         self.path, self.run, self._of = path, run, of
         try:
             self._check_presence()
@@ -267,14 +267,6 @@ class DeviceState:
     def keep_group(self, data: bytes) -> None:
         """Make the device's state in a group durable, before the result of its step is sent."""
         write_atomically(self._group, digested(data))
-
-    def roster(self) -> bytes | None:
-        """Return the newest roster that the device has accepted, or None. Raises RunError if the file is damaged."""
-        return read_digested(self._roster)
-
-    def keep_roster(self, data: bytes) -> None:
-        """Make the newest roster durable."""
-        write_atomically(self._roster, digested(data))
 
 
 def read_model(file: Path, welcome: Welcome) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from edgefl.errors import PlanError
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.plan import Plan
 from edgefl.models.neurons.block_index import Axes, Flat, active_axes
@@ -39,6 +40,22 @@ def planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Axe
     if plan.selection is None or plan.selection.is_full:
         return None
     return active_axes(spec.params[parameter], spec, plan.selection.active, plan.selection.keys)
+
+
+def summed_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Axes | Flat | None:
+    """Return the coordinates of a parameter in the payload of this name, where client and server know them alike.
+
+    A client does not know the mask at which the server expects values. So the plan has to send values at this mask.
+    Raises  PlanError for values that the client chooses, or at another mask than the plan sent.
+    """
+    expected, sent = plan.due[name], plan.payload.get(name, NOTHING).blocks.get(parameter)
+    if expected.kind == "planned":
+        return planned_index(plan, name, parameter, spec)
+    is_sent = sent is not None and (expected.mask is None or sent.index == flat_index(expected.mask, parameter))
+    if expected.kind != "masked" or not is_sent:
+        raise PlanError(f"plan expects {name} of the kind {expected.kind}; expected values at planned places")
+    assert sent is not None
+    return sent.index
 
 
 def expected_mask(plan: Plan, name: str) -> Mask:

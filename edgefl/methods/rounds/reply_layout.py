@@ -14,10 +14,9 @@ from math import prod
 
 import numpy as np
 
-from edgefl.errors import PlanError
 from edgefl.methods.fixed_point import Whole
 from edgefl.methods.plan import Plan
-from edgefl.methods.rounds.reply_coordinates import expected_names, planned_index
+from edgefl.methods.rounds.reply_coordinates import expected_names, summed_index
 from edgefl.models.graph.operations import Shape
 from edgefl.models.neurons.block_index import Axes, Flat, block_shape
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -65,23 +64,19 @@ class ReplyLayout:
     def of(plan: Plan, spec: ModelSpec) -> ReplyLayout:
         """Return the layout of the reply to a plan.
 
-        Raises  PlanError for a plan whose reply has a mask, or values at coordinates that the client chooses.
+        Raises  PlanError for a plan whose reply has a new mask, or values at coordinates that the client chooses.
         """
         found = []
-        for payload, expected in sorted(plan.due.items()):
-            if expected.kind != "planned":
-                raise PlanError(
-                    f"plan expects {payload} of the kind {expected.kind}; expected values at planned places"
-                )
+        for payload in sorted(plan.due):
             for name in sorted(expected_names(plan, payload, spec)):
-                found.append(Place(payload, name, spec.params[name].shape, planned_index(plan, payload, name, spec)))
+                found.append(Place(payload, name, spec.params[name].shape, summed_index(plan, payload, name, spec)))
         return ReplyLayout(tuple(found), _sent(plan))
 
     @cached_property
     def draw(self) -> str:
-        """The name of the draw, 32 hexadecimal digits. Clients of one draw have one layout and were sent one model."""
+        """The name of the draw, 64 hexadecimal digits. Clients of one draw have one layout and were sent one model."""
         parts = [self.sent, *(place.to_bytes() for place in self.places)]
-        return hashlib.sha256(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).hexdigest()[:32]
+        return hashlib.sha256(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).hexdigest()
 
     @cached_property
     def count(self) -> int:

@@ -10,6 +10,7 @@ from collections import Counter
 
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.early_stopping import EarlyStopping
+from edgefl.methods.fedspa import FedSpa
 from edgefl.methods.neuron_draws import NeuronDraws
 from edgefl.methods.task import Task
 
@@ -23,6 +24,10 @@ def problem(algorithm: Algorithm) -> str:
         return f"method {name} with es=1: the private losses of clients decide who is chosen; expected es=0"
     if isinstance(algorithm, NeuronDraws) and algorithm.draws == "own":
         return f"method {name} with draws=own: each client has neurons of its own; expected {name}:draws=shared"
+    if isinstance(algorithm, FedSpa) and algorithm.search != "rsm":
+        return f"method {name} with search={algorithm.search}: each client finds masks of its own; expected {name}-rsm"
+    if isinstance(algorithm, FedSpa) and algorithm.masks == "different":
+        return f"method {name} with masks=different: each client has a mask of its own; expected masks=same"
     if algorithm.wants_throughput:
         return f"method {name} plans by the speed of single clients; expected round_seconds=0"
     return ""

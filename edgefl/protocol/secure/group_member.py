@@ -36,6 +36,7 @@ from edgefl.protocol.secure.group_messages import (
     read_message,
 )
 from edgefl.protocol.secure.group_terms import OwnView, accepted_terms
+from edgefl.protocol.secure.handed_identities import handed_roster
 from edgefl.protocol.secure.identity import SigningIdentity, is_signed
 from edgefl.protocol.secure.key_agreement import AgreementKey, Purpose, derived
 from edgefl.protocol.secure.key_list import RoundKeyList, check_list, check_signature
@@ -66,21 +67,34 @@ class GroupMember:
 
     @classmethod
     def begin(
-        cls, terms: bytes, view: OwnView, identity: SigningIdentity, roster: Roster, draw: Callable[[int], bytes]
+        cls,
+        terms: bytes,
+        view: OwnView,
+        identity: SigningIdentity,
+        roster: Roster,
+        draw: Callable[[int], bytes],
+        is_handed: bool = False,
     ) -> GroupMember:
         """Take part in a group.
 
-        terms   bytes of the terms that the server sent
-        draw    returns as many random bytes as its argument says
-        Raises  SecurityError if the terms disagree with the device's own view.
+        terms      bytes of the terms that the server sent
+        draw       returns as many random bytes as its argument says
+        is_handed  whether the roster came with the terms (handed_identities.py), so that the state has to keep it
+        Raises     SecurityError if the terms disagree with the device's own view.
         """
         accepted = accepted_terms(terms, view, roster)
-        return cls(MemberState(view.client, accepted, draw(SEED_BYTES)), identity, roster)
+        kept = roster.keys if is_handed else {}
+        return cls(MemberState(view.client, accepted, draw(SEED_BYTES), identities=kept), identity, roster)
 
     @classmethod
-    def from_bytes(cls, data: bytes, identity: SigningIdentity, roster: Roster) -> GroupMember:
-        """Go on from the bytes of a saved state. Raises RunError for other bytes."""
-        return cls(MemberState.from_bytes(data), identity, roster)
+    def from_bytes(cls, data: bytes, identity: SigningIdentity, roster: Roster | None) -> GroupMember:
+        """Go on from the bytes of a saved state.
+
+        roster  roster of the federation. None: the state has the identities that the server handed on
+        Raises  RunError for other bytes.
+        """
+        state = MemberState.from_bytes(data)
+        return cls(state, identity, handed_roster(state.identities) if roster is None else roster)
 
     def to_bytes(self) -> bytes:
         """Return the bytes to save before the result of a step is sent."""

@@ -23,6 +23,7 @@ from edgefl.protocol.wire.group_defaults import LEAST
 from edgefl.protocol.wire.message_fields import Client, Count, Name, Round
 
 MOST_MEMBERS = 10_000
+SHOWN_DIGITS = 16  # of a draw
 
 Members = Annotated[tuple[Client, ...], Meta(max_length=MOST_MEMBERS)]
 Weights = Annotated[tuple[Annotated[int, Meta(ge=1, lt=1 << 53)], ...], Meta(max_length=MOST_MEMBERS)]
@@ -78,8 +79,8 @@ class GroupTerms(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
 
     @property
     def name(self) -> str:
-        """The name of the group in sentences."""
-        return f"group {self.draw!r} of round {self.round}"
+        """The name of the group in sentences, which has the first digits of the draw."""
+        return f"group {self.draw[:SHOWN_DIGITS]!r} of round {self.round}"
 
     def to_bytes(self) -> bytes:
         """Return the bytes that the server sends to the members."""

@@ -6,6 +6,7 @@ roster.py says whose key is whose.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 from cryptography.exceptions import InvalidSignature
@@ -44,10 +45,16 @@ class SigningIdentity:
 def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
     """Return whether the identity with this public half has signed the message."""
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+        _public_key(public).verify(signature, message)
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=1 << 12)
+def _public_key(public: bytes) -> Ed25519PublicKey:
+    """Return the key of these 32 bytes, which is kept because the same clients sign in every round."""
+    return Ed25519PublicKey.from_public_bytes(public)
 
 
 def statement(kind: Statement, *fields: bytes) -> bytes:

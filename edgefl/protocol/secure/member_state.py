@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from edgefl.errors import RunError
 from edgefl.protocol.secure.group_messages import ByClient, RoundKeys
 from edgefl.protocol.secure.group_terms import GroupTerms, Members
+from edgefl.protocol.secure.roster import PublicKey
 from edgefl.protocol.secure.round_secrets import SEED_BYTES
 from edgefl.protocol.secure.sealed_shares import SHARES_BYTES
 from edgefl.protocol.wire.message_fields import Client
@@ -36,6 +37,7 @@ class MemberState(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     input_digest  SHA-256 of the vector that was masked
     answered      clients of the set that the member has signed
     opening       bytes of the last step's message
+    identities    identities of the members that the server handed on (handed_identities.py). Empty: a roster has them
     """
 
     client: Client
@@ -49,6 +51,7 @@ class MemberState(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     input_digest: Annotated[bytes, Meta(max_length=32)] = b""
     answered: Members = ()
     opening: bytes = b""
+    identities: Annotated[dict[Client, PublicKey], ByClient] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<MemberState of client {self.client} in {self.terms.name}, {self.stage.name}>"

@@ -36,6 +36,7 @@ from edgefl.protocol.wire.messages import (
     OverlapReport,
     PartialModelRequest,
     Refused,
+    RosterPart,
     SecureOffer,
     ThroughputReport,
     Train,
@@ -54,6 +55,7 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("challenging", "server", Challenge): "proving",
     ("proving", "device", Enrol): "deciding",
     ("deciding", "server", ModelParts): "deciding",
+    ("deciding", "server", RosterPart): "deciding",
     ("deciding", "server", SecureOffer): "deciding",
     ("deciding", "server", Welcome): "welcomed",  # "ready" if the device holds the model
     ("welcomed", "device", ModelRequest): "loading",

@@ -26,6 +26,7 @@ from edgefl.protocol.wire.peer_text import PeerText, of_peer, whole
 from edgefl.protocol.wire.secure_messages import GroupReady as GroupReady
 from edgefl.protocol.wire.secure_messages import GroupReply as GroupReply
 from edgefl.protocol.wire.secure_messages import GroupRequest as GroupRequest
+from edgefl.protocol.wire.secure_messages import RosterPart as RosterPart
 from edgefl.protocol.wire.secure_messages import SecureOffer as SecureOffer
 
 PROTOCOL = 4
@@ -287,6 +288,7 @@ TYPES: dict[int, type[Message]] = {  # by the type byte of the frame. A number i
     20: GroupReady,
     21: GroupRequest,
     22: GroupReply,
+    23: RosterPart,
 }
 NUMBERS = {kind: number for number, kind in TYPES.items()}
 

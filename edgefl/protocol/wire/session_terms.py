@@ -19,6 +19,8 @@ from edgefl.protocol.wire.messages import (
     ModelParts,
     ModelRequest,
     PartialModelRequest,
+    RosterPart,
+    SecureOffer,
     Welcome,
 )
 from edgefl.protocol.wire.model_message import LARGEST_MODEL
@@ -41,6 +43,7 @@ class Agreement:
         self._held = b""  # digest of the model that the device holds
         self._model_bytes = 0
         self._parts = ModelParts([])  # parts that the device may hold
+        self._roster_bytes, self._roster_end = 0, 0  # size of the roster that comes in parts, and end of the last part
         self._missing: list[tuple[int, int]] = []  # first byte and end of each range that is still to be sent
 
     def add(self, message: Message) -> str | None:
@@ -61,6 +64,24 @@ class Agreement:
 
     def _enrol(self, message: Enrol) -> str | None:
         self._held = message.model
+        return None
+
+    def _roster_part(self, message: RosterPart) -> str | None:
+        if self._roster_bytes not in (0, message.size):
+            return f"size={message.size}; expected {self._roster_bytes}, as in the part before"
+        if message.offset != self._roster_end:
+            return f"offset={message.offset}; expected {self._roster_end}"
+        end = message.offset + len(message.data)
+        if end > message.size:
+            return f"bytes of the roster up to {end}; expected at most {message.size}, the size of the roster"
+        self._roster_bytes, self._roster_end = message.size, end
+        return None
+
+    def _secure_offer(self, message: SecureOffer) -> str | None:
+        if self._roster_end != self._roster_bytes:
+            return f"{self._roster_end} of {self._roster_bytes} bytes of the roster before it; expected all bytes"
+        if self._roster_bytes and message.roster:
+            return f"a roster of {len(message.roster)} bytes after the parts of a roster; expected one of them"
         return None
 
     def _welcome(self, message: Welcome) -> str | None:
@@ -130,6 +151,8 @@ _RULES: dict[type[Message], Callable[[Agreement, Any], str | None]] = {
     Hello: Agreement._hello,
     Challenge: Agreement._challenge,
     Enrol: Agreement._enrol,
+    RosterPart: Agreement._roster_part,
+    SecureOffer: Agreement._secure_offer,
     Welcome: Agreement._welcome,
     ModelRequest: Agreement._model_request,
     ModelParts: Agreement._model_parts,

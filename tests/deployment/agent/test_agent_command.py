@@ -17,7 +17,9 @@ from edgefl.deployment.agent.activity_file import Activity, write_activity
 from edgefl.deployment.agent.agent_settings import read_settings
 from edgefl.deployment.agent.sample_file import SampleFile
 from edgefl.deployment.device.run_folders import StateDirectory
+from edgefl.deployment.device.secure_settings import warning
 from edgefl.errors import DataError, RequestError
+from edgefl.protocol.trust.identity_files import make_identity, make_operator
 
 PLAIN = 'state = "state"\ndata = "data.npz"\n'
 SERVER = '[[servers]]\naddress = "127.0.0.1:7000"\n'
@@ -73,6 +75,36 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
             read_settings(file, size)
         assert str(file) in str(error.value), text
         assert message in str(error.value), text
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 reads no TOML")
+def test_a_server_can_ask_for_secure_runs_alone(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    operator, identity = make_operator(tmp_path / "boss"), make_identity(tmp_path / "me")
+    more = 'identity = "me"\noperator = "boss.pub"\nfederation = "home"\nsecure_least = 4\nsecure_colluders = 1\n'
+    handed = 'identity = "me"\ninsecure = true\n'
+    file.write_text(PLAIN + SERVER + more + SERVER + handed + SERVER)
+    strict, trusting, plain = (entry.profile.secure for entry in read_settings(file, size).server_entries)
+    assert strict is not None and strict[1:] == (operator.public, "home", 4, 1)
+    assert strict.identity.public == identity.public
+    assert trusting is not None and trusting.operator is None
+    assert plain is None
+    assert warning(trusting).startswith("insecure: without operator, the server says who the other devices are.")
+    assert not warning(strict) and not warning(plain)
+    for words, message in (
+        (
+            'identity = "me"\n',
+            f"servers[0].identity {tmp_path / 'me'} without operator; expected both, or insecure, with",
+        ),
+        ('operator = "boss.pub"\n', "without identity; expected both"),
+        (handed + 'federation = "home"\n', "servers[0].federation home without operator; expected both"),
+        (handed + "secure_least = 2\n", "servers[0].secure_least 2 and secure_colluders 0; expected at least 3"),
+        ('identity = "boss"\ninsecure = true\n', "expected a device's identity, which"),
+    ):
+        file.write_text(PLAIN + SERVER + words)
+        with pytest.raises(RequestError) as error:
+            read_settings(file, size)
+        assert str(file) in str(error.value) and message in str(error.value)
 
 
 def agent(tmp_path: Path, **more: Any) -> list[str]:

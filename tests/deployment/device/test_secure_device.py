@@ -20,12 +20,14 @@ from edgefl.errors import PlanError, RunError, SecurityError
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.protocol.secure.group_messages import KeyList, RoundKeys, read_message
 from edgefl.protocol.secure.group_terms import GroupTerms, group_terms
+from edgefl.protocol.secure.handed_identities import HandedTerms, handed_roster
 from edgefl.protocol.secure.identity import SigningIdentity
 from edgefl.protocol.secure.roster import Roster, signed_roster
 from edgefl.protocol.wire.messages import Challenge, Evaluate, GroupReply, GroupRequest, SecureOffer, Trained
 from edgefl.protocol.wire.run_terms import named_run
+from edgefl.server.secure_settings import SecureSettings
 from tests.deployment.device.device_cases import ANYBODY, world
-from tests.protocol.wire.conversation import WELCOME
+from tests.protocol.wire.conversation import WELCOME, pair_in
 
 OPERATOR, *IDENTITIES = (SigningIdentity.make(random.Random(seed).randbytes) for seed in range(8))
 CLIENT, DRAW, NUMBERS = WELCOME.client, "a draw", np.arange(9, dtype=np.int32)
@@ -78,6 +80,46 @@ def test_it_keeps_the_newest_roster_and_refuses_others(tmp_path: Path) -> None:
     again.offer(offered(replace_version(3)))
     again._state.close()
     with pytest.raises(SecurityError, match="version 2 of the roster; expected version 3"):
+        opened(tmp_path).offer(offered())
+
+
+def test_a_large_roster_comes_in_parts_over_a_connection(tmp_path: Path) -> None:
+    """5,000 clients have 175 kB, and a first message may have 64 kB. Parts of an earlier connection do not count."""
+    many = msgspec.structs.replace(ROSTER, keys={**ROSTER.keys, **dict.fromkeys(range(8, 5000), OPERATOR.public)})
+    *parts, offer = SecureSettings(signed_roster(many, OPERATOR)).offer
+    assert len(parts) == 6
+    device = opened(tmp_path)
+    device.hear(parts[0])
+    device.begin()
+    pair = pair_in("deciding")
+    for message in (*parts, offer):
+        pair.say("server", message)
+        device.hear(message)
+    assert device._roster == many
+    device._state.close()
+    again = opened(tmp_path)
+    with pytest.raises(SecurityError, match="another roster with version 2"):
+        again.offer(offered())
+    with pytest.raises(ValueError, match=r"a roster of 130000 clients has .* bytes; expected at most 4194304 bytes"):
+        SecureSettings(signed_roster(Roster("home", 2, dict.fromkeys(range(130_000), OPERATOR.public)), OPERATOR))
+
+
+def test_rosters_of_other_federations_and_operators_do_not_replace_each_other(tmp_path: Path) -> None:
+    """An agent has one directory for the servers of several federations."""
+    other, away = IDENTITIES[1], PROFILE._replace(federation="away")
+    for profile, offer in (
+        (PROFILE, offered()),
+        (away, offered(Roster("away", 1, ROSTER.keys))),
+        (PROFILE._replace(operator=other.public), offered(replace_version(1), by=other)),
+    ):
+        device = opened(tmp_path, profile)
+        device.offer(offer)
+        device._state.close()
+    device = opened(tmp_path, away)
+    with pytest.raises(SecurityError, match="a roster of the federation 'home'; expected 'away'"):
+        device.offer(offered(replace_version(9)))
+    device._state.close()
+    with pytest.raises(SecurityError, match=r"has rosters of .*; expected the name of one \(--federation\)"):
         opened(tmp_path).offer(offered())
 
 
@@ -154,7 +196,55 @@ def test_a_damaged_state_of_a_group_is_named(tmp_path: Path) -> None:
 def test_a_device_says_it_is_ready_without_a_value(tmp_path: Path) -> None:
     device = opened(tmp_path)
     said = device.ready(device._state.reply())
-    assert (said.round, said.examples, said.steps, said.seconds) == (4, 20, 5, 1.5)
+    assert (said.round, said.examples, said.steps, said.seconds, said.identity) == (4, 20, 5, 1.5, b"")
+
+
+# Identities that the server hands on.
+
+UNKNOWING = PROFILE._replace(operator=None)
+
+
+def handed(keys: dict[int, bytes] = ROSTER.keys, **changed: Any) -> bytes:
+    stated = terms(federation=handed_roster(keys).federation, roster=1, **changed)
+    return HandedTerms(stated.to_bytes(), keys).to_bytes()
+
+
+def test_a_device_without_an_operator_takes_the_identities_that_come_with_the_terms(tmp_path: Path) -> None:
+    device = opened(tmp_path, UNKNOWING)
+    device.offer(SecureOffer(b"", 3, 0))
+    assert device.ready(device._state.reply()).identity == IDENTITIES[CLIENT].public
+    first = step(device, 1, handed())
+    assert first.data
+    device._state.close()
+    again = opened(tmp_path, UNKNOWING)
+    again.offer(SecureOffer(b"", 3, 0))
+    assert step(again, 1, handed()) == first  # from the state on the disk
+    others = {**ROSTER.keys, 0: IDENTITIES[6].public}
+    assert "this device has begun round 4; expected a later round" in step(again, 1, handed(others)).refusal
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (terms().to_bytes(), "terms of a group with identities that cannot be read"),
+        (HandedTerms(terms().to_bytes(), ROSTER.keys).to_bytes(), "terms with the federation 'home'; expected"),
+        (handed({**ROSTER.keys, CLIENT: OPERATOR.public}), "has another identity for client 3 than this device"),
+        (handed({0: ROSTER.keys[0], CLIENT: ROSTER.keys[CLIENT]}), "client 1 is not in version 1 of the roster"),
+    ],
+    ids=["no identities", "other identities", "another identity of the device", "too few"],
+)
+def test_identities_that_do_not_fit_are_refused(tmp_path: Path, data: bytes, words: str) -> None:
+    device = opened(tmp_path, UNKNOWING)
+    device.offer(SecureOffer(b"", 3, 0))
+    assert words in step(device, 1, data).refusal
+    assert not (tmp_path / GROUP).exists()
+
+
+def test_a_device_with_an_operator_takes_no_handed_identities_and_one_without_takes_no_roster(tmp_path: Path) -> None:
+    with pytest.raises(SecurityError, match="its server says who the other devices are; expected a roster"):
+        opened(tmp_path).offer(SecureOffer(b"", 3, 0))
+    with pytest.raises(SecurityError, match=r"the roster of an operator; expected .* \(--operator\)"):
+        opened(tmp_path / "other", UNKNOWING).offer(offered())
 
 
 # The protocol of the device around it.

@@ -51,7 +51,7 @@ def test_both_sides_are_in_the_same_state_after_every_step_of_a_conversation() -
         pair.say(sender, message)
         assert pair.sides["device"].state == pair.sides["server"].state
         states.append(pair.sides["device"].state)
-    opening = ["challenging", "proving", *["deciding"] * 3, "welcomed", "loading", "loading", "loading"]
+    opening = ["challenging", "proving", *["deciding"] * 4, "welcomed", "loading", "loading", "loading"]
     assert states == opening + ["ready"] * 10 + ["finished", "closed"]
 
 
@@ -152,9 +152,9 @@ def test_reflected_frame_is_refused() -> None:
         device.receive(device.send(HELLO))
 
 
-@pytest.mark.parametrize("number", [0, 23, 255])
+@pytest.mark.parametrize("number", [0, 24, 255])
 def test_unknown_type_is_refused(number: int) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 22"):
+    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 23"):
         Pair().forge("device", number, b"\x90")
 
 

@@ -54,7 +54,7 @@ def test_numbers_of_the_types_stay() -> None:
     handshake, model = "Hello Challenge Enrol Welcome", "ModelRequest ModelChunk"
     rounds = "Train Trained Verdict Evaluate Evaluated Finished Refused ThroughputReport"
     later = "ModelParts PartialModelRequest AdaptationReport OverlapReport"
-    secure = "SecureOffer GroupReady GroupRequest GroupReply"
+    secure = "SecureOffer GroupReady GroupRequest GroupReply RosterPart"
     names = f"{handshake} {model} {rounds} {later} {secure}".split()
     assert {number: kind.__name__ for number, kind in TYPES.items()} == dict(enumerate(names, start=1))
 

@@ -65,6 +65,7 @@ def test_every_message_with_text_is_among_the_cases() -> None:
         "ModelParts",
         "PartialModelRequest",
         "SecureOffer",
+        "RosterPart",
         "GroupReady",
         "GroupRequest",
     }

@@ -5,8 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from edgefl.protocol.wire.messages import PARTS, ModelChunk, ModelParts, ModelRequest, PartialModelRequest
+from edgefl.protocol.wire.messages import (
+    PARTS,
+    Message,
+    ModelChunk,
+    ModelParts,
+    ModelRequest,
+    PartialModelRequest,
+    RosterPart,
+    SecureOffer,
+)
 from edgefl.protocol.wire.model_message import LARGEST_MODEL
+from edgefl.protocol.wire.secure_messages import LARGEST_ROSTER
 
 from .conversation import (
     CHALLENGE,
@@ -41,7 +51,7 @@ def test_server_of_another_run_is_refused() -> None:
 def test_new_device_takes_any_run_and_any_id() -> None:
     pair = Pair()
     pair.say("device", msgspec.structs.replace(HELLO, run="", client=None))
-    for sender, message in CONVERSATION[1:6]:
+    for sender, message in CONVERSATION[1:7]:
         pair.say(sender, message)
     assert pair.sides["device"].state == "welcomed"
 
@@ -160,3 +170,37 @@ def test_a_device_of_before_gets_the_whole_model() -> None:
         for chunk in CHUNKS:
             pair.say("server", chunk)
         assert pair.sides["device"].state == "ready"
+
+
+def _with_roster(parts: int) -> Pair:
+    """Return both sides before Welcome, after this many parts of the roster."""
+    pair = pair_in("deciding")
+    for part in (RosterPart(9, 0, b"rost"), RosterPart(9, 4, b"er in"))[:parts]:
+        pair.say("server", part)
+    return pair
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (RosterPart(9, 0, b"rost"), "RosterPart with offset=0; expected 4"),
+        (RosterPart(9, 5, b"er"), "RosterPart with offset=5; expected 4"),
+        (RosterPart(10, 4, b"er"), "RosterPart with size=10; expected 9, as in the part before"),
+        (RosterPart(9, 4, b"er in "), "RosterPart with bytes of the roster up to 10; expected at most 9, the size of"),
+        (SecureOffer(b"", 3, 0), "SecureOffer with 4 of 9 bytes of the roster before it; expected all bytes"),
+    ],
+    ids=["again", "gap", "another size", "too long", "too early"],
+)
+def test_parts_of_a_roster_that_do_not_fit_are_refused(message: Message, words: str) -> None:
+    assert remote_error(_with_roster(1), "server", message).startswith(words)
+
+
+def test_a_roster_comes_in_parts_or_in_the_offer() -> None:
+    expected = "SecureOffer with a roster of 6 bytes after the parts of a roster; expected one of them"
+    assert remote_error(_with_roster(2), "server", SecureOffer(b"roster", 3, 0)) == expected
+
+
+def test_a_roster_of_too_many_bytes_is_refused_with_its_first_part() -> None:
+    """The size is stated before the bytes come. So a device spends no memory on a roster that is too large."""
+    error = remote_error(_with_roster(0), "server", RosterPart(LARGEST_ROSTER + 1, 0, b"r"))
+    assert f"RosterPart: Expected `int` <= {LARGEST_ROSTER} - at `$[0]`" == error
