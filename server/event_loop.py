@@ -87,7 +87,7 @@ class Server:
         watch: Callable[[Record], None],
         trust: TrustFiles | None = None,
     ) -> None:
-        """Make the server. `trust` has the files that are read again when they change. None: no file is."""
+        """Make the server. `trust` has the files that are read again when they change, or is None."""
         self._coordinator, self._store, self.service = coordinator, store, service
         self._log, self._watch, self._trust = Log(say), watch, trust
         self._peers: dict[int, Peer] = {}

@@ -1,6 +1,6 @@
 """The files of a server's trust, which are read again when they change: the table of keys, and the TLS certificate.
 
-A file counts once it has been the same for two looks, so that a file that is being written is not read in part. A file
+A file is read once two looks have found it alike, so that nobody reads a part of a file that is being written. A file
 that cannot be used changes nothing, and a line says why.
 """
 

@@ -203,7 +203,7 @@ def _add_trust(trust: argparse._ArgumentGroup) -> None:
         "--former-key",
         type=Path,
         metavar="FILE",
-        help="file of the key that the device had before. Runs that it takes part in go on with the new key of --key.",
+        help="file of the key that the device had before. The device goes on in its runs with the new key of --key.",
     )
     trust.add_argument("--tls", action="store_true", help="connect with TLS to a server that has a certificate")
     trust.add_argument(

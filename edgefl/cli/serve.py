@@ -169,12 +169,17 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
     dates = "" if how.tls_cert is None else expiry(how.tls_cert, time.time())
     asked = how.linger, how.keep_rounds, how.accept_loss, how.accept_data
     trains_on = DataRecord.of_federation(assembled.federation)
-    pair = None if how.tls_cert is None else (how.tls_cert, how.tls_key)
-    trust = TrustFiles(how.keys, keys or {}, pair, address.tls)
-    request = _ServeRequest(assembled, path, rules, _bound(address), keys, *asked, trains_on, trust, dates)
+    trusted = _trust(how, keys, address), dates
+    request = _ServeRequest(assembled, path, rules, _bound(address), keys, *asked, trains_on, *trusted)
     if how.resume is None:
         _make_directory(request, model)
     return request
+
+
+def _trust(how: argparse.Namespace, keys: dict[int, bytes] | None, address: ListenAddress) -> TrustFiles:
+    """Return the files of keys and certificates, which the server reads again when they change."""
+    pair = None if how.tls_cert is None else (how.tls_cert, how.tls_key)
+    return TrustFiles(how.keys, keys or {}, pair, address.tls)
 
 
 def _check_asked(how: argparse.Namespace) -> None:
