@@ -168,9 +168,8 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
     dates = "" if how.tls_cert is None else expiry(how.tls_cert, time.time())
     asked = how.linger, how.keep_rounds, how.accept_loss, how.accept_data
-    trains_on = DataRecord.of_federation(assembled.federation)
-    trusted = _trust(how, keys, address), dates
-    request = _ServeRequest(assembled, path, rules, _bound(address), keys, *asked, trains_on, *trusted)
+    trusted = DataRecord.of_federation(assembled.federation), _trust(how, keys, address), dates
+    request = _ServeRequest(assembled, path, rules, _bound(address), keys, *asked, *trusted)
     if how.resume is None:
         _make_directory(request, model)
     return request

@@ -29,16 +29,28 @@ def stated(table: str, place: str, method: str, models: str = "personal") -> str
 @pytest.mark.parametrize(
     ("method", "words"),
     [
+        ("fedavg", "FedAvg reaches {} with the float64 mean, and {} with whole sums."),
         ("fedspu", "FedSPU with draws of its own reaches {} with the float64 mean, and {} with whole sums."),
         ("fedspu+draws=shared", "FedSPU with shared draws reaches {} with the float64 mean, and {} with whole sums."),
     ],
 )
 def test_speech(method: str, words: str) -> None:
-    assert words.format(stated("draws", "speech", method), stated("draws-exact", "speech", method)) in section()
+    models = "global_local" if method == "fedavg" else "personal"
+    found = (stated(table, "speech", method, models) for table in ("draws", "draws-exact"))
+    assert words.format(*found) in section().partition("On EMNIST")[0]
 
 
-def test_emnist() -> None:
-    own, shared = (stated("draws", "emnist", method) for method in ("fedspu", "fedspu+draws=shared"))
-    assert f"FedSPU reaches {own} with draws of its own and {shared} with shared draws." in section()
-    own, shared = (stated("draws", "emnist", method, "global_local") for method in ("fedspu", "fedspu+draws=shared"))
-    assert f"on the clients' samples: {shared} in place of {own}." in section()
+@pytest.mark.parametrize(("method", "draws"), [("fedspu", "draws of its own"), ("fedspu+draws=shared", "shared draws")])
+def test_emnist(method: str, draws: str) -> None:
+    mean, whole = (stated(table, "emnist", method) for table in ("draws", "draws-exact"))
+    said = f"FedSPU with {draws} reaches {mean} with the float64 mean, and {whole} with whole sums."
+    assert said in section().partition("On EMNIST")[2]
+
+
+def test_the_model_of_all_clients_on_emnist() -> None:
+    methods = "fedspu+draws=shared", "fedspu"
+    mean, whole = (
+        " in place of ".join(stated(table, "emnist", each, "global_local") for each in methods)
+        for table in ("draws", "draws-exact")
+    )
+    assert f"on the clients' samples: {mean} with the float64 mean, and {whole} with whole sums." in section()
