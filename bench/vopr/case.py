@@ -14,6 +14,7 @@ class Case:
     kept      numbers of the planned faults that come, in order. None: all faults come
     often     times as many faults as usual
     transport a name in tls.TRANSPORTS
+    buffer    replies that close an asynchronous round. 0: rounds wait for their clients
     """
 
     seed: int
@@ -24,6 +25,7 @@ class Case:
     kept: tuple[int, ...] | None = None
     often: float = 1.0
     transport: str = "plain"
+    buffer: int = 0
 
     @property
     def command(self) -> str:
@@ -31,6 +33,7 @@ class Case:
         found = f"python -m bench vopr --seed {self.seed} --hours {self.hours!r} --devices {self.devices}"
         found += f" --method {self.method} --training {self.training}"
         found += "" if self.transport == "plain" else f" --transport {self.transport}"
+        found += f" --buffer {self.buffer}" if self.buffer else ""
         found += "" if self.often == 1 else f" --often {self.often!r}"
         if self.kept is None:
             return found

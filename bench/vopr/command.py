@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     if options.mutants:
         return _try(options.only, options.limit)
     asked = options.seed, options.hours, options.devices, options.method, options.training, options.faults
-    like = Case(*asked, often=options.often, transport=options.transport)
+    like = Case(*asked, often=options.often, transport=options.transport, buffer=options.buffer)
     if options.night is not None:
         planned = night.Night(like, options.seed, options.seeds, _commit())
         for line in night.run(planned, options.night, options.jobs):
@@ -92,6 +92,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--often", type=float, default=1.0, metavar="F", help="times as many faults; default: 1")
     transport = "what carries messages; a night takes both in turn; default: plain"
     parser.add_argument("--transport", choices=TRANSPORTS, default="plain", help=transport)
+    rounds = "replies that close an asynchronous round; default: 0, rounds wait for their clients"
+    parser.add_argument("--buffer", type=int, default=0, metavar="N", help=rounds)
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
     parser.add_argument(
         "--only", nargs="+", default=[], choices=list(BY_NAME), metavar="NAME", help="the mistakes to try; default: all"

@@ -21,6 +21,7 @@ from edgefl.models.graph.operations import Linear, ReLU
 from edgefl.protocol.wire import model_message
 
 SAMPLES, FEATURES, CLASSES = 12, 3, 3  # of each client
+MAX_STALENESS = 2  # rounds, in asynchronous rounds
 PIECE_BYTES = 100  # of the model in a message. So a download has six messages, as that of a model of 180 kB has
 GRAPH = Graph(
     (FEATURES,),
@@ -47,8 +48,8 @@ class Members:
         return Data(Samples(samples.x[rows], samples.y[rows]), Split(*own))
 
 
-def made(seed: int, method: str, clients: int, per_round: int, rounds: int) -> Members:
-    """Return a federation whose samples and model follow from the seed."""
+def made(seed: int, method: str, clients: int, per_round: int, rounds: int, buffer: int = 0) -> Members:
+    """Return a federation whose samples and model follow from the seed. A `buffer` makes its rounds asynchronous."""
     stream = rng.stream(seed, rng.DATA)
     y = stream.below(np.full(clients * SAMPLES, CLASSES)).astype(np.int32)
     x = stream.uniform(FEATURES * len(y)).astype(np.float32).reshape(-1, FEATURES)
@@ -65,6 +66,8 @@ def made(seed: int, method: str, clients: int, per_round: int, rounds: int) -> M
         epochs=1,
         batch=4,
         lr=0.1,
+        buffer=min(buffer, per_round),
+        max_staleness=MAX_STALENESS,
     )
     federation = Federation(GRAPH, Samples(x, y), tuple(map(_split, range(clients))), seed)
     return Members(AssembledExperiment.of(experiment, federation))

@@ -67,7 +67,7 @@ def check_replay(path: Path, members: Members) -> int:
         return 0
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     participation = RecordedParticipation(
-        progress.capacities, outcomes, progress.candidates, progress.losses, progress.throughputs
+        progress.capacities, outcomes, progress.candidates, progress.losses, progress.throughputs, progress.closes
     )
     experiment, federation = members.assembled.experiment, members.assembled.federation
     ((_, algorithm),) = members.assembled.algorithms.items()

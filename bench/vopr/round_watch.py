@@ -83,7 +83,7 @@ class RoundWatch:
 
     def _closes(self, opened: _OpenRound, record: RoundClosed, now: float) -> None:
         took, quorum = now - opened.at, self._rules.quorum
-        shortest, longest = _limits(self._rules.deadline_s, opened.limit_s)
+        shortest, longest = limits(self._rules.deadline_s, opened.limit_s)
         if not self._is_full(opened) and (shortest is None or took < shortest - SLACK_S / 10):
             raise BrokenPromiseError(
                 f"round {opened.number} closes after {took:.3f} s with the outcomes {opened.outcomes} of clients"
@@ -108,7 +108,7 @@ class RoundWatch:
         return quorum is not None and list(opened.outcomes.values()).count("accepted") >= quorum
 
 
-def _limits(rule: Deadline, recorded_s: float | None) -> tuple[float | None, float | None]:
+def limits(rule: Deadline, recorded_s: float | None) -> tuple[float | None, float | None]:
     """Return the shortest and the longest time in seconds after which a round without all replies may close."""
     if isinstance(rule, AdaptiveDeadline):
         return rule.floor_s, recorded_s

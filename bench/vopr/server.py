@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
+from bench.vopr.buffer_watch import BufferWatch
 from bench.vopr.disk import Disk
 from bench.vopr.federation import Members
 from bench.vopr.ledger import BrokenPromiseError, Ledger
@@ -49,7 +50,7 @@ class WatchedServer(Server):
     """A server of which the ledger hears what it says."""
 
     ledger: Ledger
-    rounds: RoundWatch
+    rounds: RoundWatch | BufferWatch
     settings: Settings
 
     def _carry_out(self, actions: list[Action]) -> None:
@@ -109,7 +110,8 @@ class ServerProcess(Process):
         self._store = store = Store(path, settings.keep_rounds)
         open_run(path, experiment.to_json())
         check_data(path, trains_on)
-        progress = store.load()
+        how = settings.rules.asynchronous
+        progress = store.load(max_staleness=None if how is None else how.max_staleness)
         if self.failed_sync:
             raise BrokenPromiseError(f"the server starts although the fsync of {self.failed_sync} has failed")
         service.ledger.resumed(progress, store)
@@ -118,7 +120,10 @@ class ServerProcess(Process):
         terms = ConnectionTerms(**vars(offer), patience=Patience())
         self.server = WatchedServer(coordinator, store, terms, self._say, lambda record: None)
         self.server.ledger, self.server.settings = service.ledger, settings
-        self.server.rounds = RoundWatch(settings.rules, frozenset(settings.revoked), progress, self)
+        seen = frozenset(settings.revoked), progress, self
+        self.server.rounds = (
+            RoundWatch(settings.rules, *seen) if how is None else BufferWatch(settings.rules, how, *seen)
+        )
         loop, listener = ServerLoop(self, self.end), Listener(self)
         self.interrupt = loop.interrupt
         loop.began = self._tasks
@@ -133,9 +138,12 @@ class ServerProcess(Process):
         return None if self.server is None else self.server._coordinator.awaited(self.schedule.now)
 
     @property
-    def stage(self) -> tuple[str, int] | None:
-        """The phase of the run and the last closed round, or None before the server has opened its directory."""
-        return None if self.server is None else self.server._coordinator.stage
+    def stage(self) -> tuple[str, int, int] | None:
+        """The phase of the run, its last closed round and its last evaluated round, or None before the server has
+        opened its directory. A closed round and its evaluation are made durable one after the other.
+        """
+        rounds = None if self.server is None else self.server._coordinator._rounds
+        return None if rounds is None else (rounds.phase, rounds.round, rounds._scored)
 
     def _say(self, line: str) -> None:
         if self.is_alive:

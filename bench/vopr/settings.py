@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from edgefl.server.round_deadline import AdaptiveDeadline
 from edgefl.server.round_rules import Rules
@@ -29,8 +30,10 @@ class Settings:
 
     def change(self, stream: random.Random, devices: int, per_round: int) -> None:
         """Draw other rules and another number of kept rounds."""
-        self.rules = replace(self.rules, **drawn_rules(stream, devices, per_round))
+        self.rules = drawn_rules(self.rules, stream, devices, per_round)
         self.keep_rounds = stream.choice(KEPT_ROUNDS)
+        if self.rules.asynchronous is not None:
+            self.keep_rounds = max(self.keep_rounds, self.rules.asynchronous.max_staleness + 1)
         if self.revoked:
             self._wait_for_nobody()
 
@@ -47,12 +50,13 @@ class Settings:
         self.rules = replace(self.rules, **limits)
 
 
-def drawn_rules(stream: random.Random, devices: int, per_round: int) -> dict[str, object]:
-    """Return the rules that an operator chooses, by name."""
-    return {
+def drawn_rules(rules: Rules, stream: random.Random, devices: int, per_round: int) -> Rules:
+    """Return the rules with others that an operator chooses. Asynchronous rounds have no quorum."""
+    chosen: dict[str, Any] = {
         "quorum": stream.choice((None, None, max(1, per_round - 1))),
         "deadline_s": stream.choice((None, 120.0, AdaptiveDeadline(300.0, 30.0))),
         "evaluation_deadline_s": stream.choice((None, 120.0)),
         "wait_for": stream.choice((1, devices)),
         "seen_s": stream.choice((None, None, 300.0)),
     }
+    return replace(rules, **chosen) if rules.asynchronous is None else replace(rules, **{**chosen, "quorum": None})

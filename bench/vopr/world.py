@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 import traceback
-from dataclasses import replace
 from pathlib import Path
 from time import process_time
 
@@ -30,6 +29,7 @@ from bench.vopr.server import HOST, RUN, ServerProcess, Service
 from bench.vopr.settings import Settings, drawn_rules
 from bench.vopr.tls import contexts
 from bench.vopr.watch import Watch
+from edgefl.experiment.asynchronous_settings import asynchronous_rounds
 from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.server.round_rules import Rules
 
@@ -49,14 +49,15 @@ class World:
         self._early = self._stream.choice(faults.EARLY)
         per_round = max(1, round(devices * stream.choice((0.3, 0.5, 1.0))))
         rounds = max(2, round(case.hours * 3600 / ROUND_S))
-        self.members = federation.made(case.seed, case.method, devices, per_round, rounds)
+        self.members = federation.made(case.seed, case.method, devices, per_round, rounds, case.buffer)
         tls = contexts(HOST) if case.transport == "tls" else None
         self.network, self.ledger = Network(schedule, tls), Ledger()
         self.network.flips = stream.choice((0.0, 0.0, 1e-2))
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
         eval_every = self.members.assembled.experiment.eval_interval
-        rules = Rules(rounds, eval_every, max_empty_rounds=1 << 20)
-        self._settings = Settings(replace(rules, **drawn_rules(stream, devices, per_round)), keys)
+        asynchronous = asynchronous_rounds(self.members.assembled.experiment)
+        rules = Rules(rounds, eval_every, max_empty_rounds=1 << 20, asynchronous=asynchronous)
+        self._settings = Settings(drawn_rules(rules, stream, devices, per_round), keys)
         self._operator = Operator(schedule.stream("operator"), self._settings, devices, per_round)
         self._service = Service(self.members, self._settings, self.ledger, self.network, self._server_over)
         liars = schedule.stream("liars")

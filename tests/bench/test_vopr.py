@@ -182,3 +182,11 @@ def test_failures_of_one_kind_differ_in_numbers_only() -> None:
     first = "the server waits for nobody, and the devices [1, 12, 3] have not heard of the end"
     assert kind(first) == kind(first.replace("[1, 12, 3]", "[4]")) != kind(first.replace("nobody", "client 4"))
     assert kind("runs/1c83ab2b83f8 is of round 3") == kind("runs/3d94bc3c94a9 is of round 12")
+
+
+@pytest.mark.parametrize(("seed", "method", "transport"), [(11, "fedspu", "plain"), (41, "fedspu-es", "tls")])
+def test_a_schedule_of_asynchronous_rounds_keeps_every_promise(seed: int, method: str, transport: str) -> None:
+    outcome = simulated(Case(seed, 0.3, 6, method, transport=transport, buffer=2))
+    assert outcome.failure is None, "\n".join([*outcome.trace, outcome.failure or ""])
+    assert outcome.rounds >= 10
+    assert "--buffer 2" in outcome.case.command
