@@ -178,7 +178,8 @@ def _state_of(folder: Path) -> object:
 
 def _mend(state: DeviceState) -> None:
     """Do with the initial model what a device does when it starts."""
-    state.drop_damaged_model()
+    if state.damaged_model():
+        state.drop_model()
     welcome = None if state.enrolment is None else state.enrolment.welcome
     if welcome is not None and not state.has_model() and state.received() == welcome.model_bytes:
         state.complete(welcome.model_digest)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,8 +38,11 @@ def main(arguments: list[str]) -> int:
     like = Case(*asked, often=options.often, transport=options.transport, buffer=options.buffer)
     if options.night is not None:
         planned = night.Night(like, options.seed, options.seeds, _commit())
-        for line in night.run(planned, options.night, options.jobs):
-            print(line, flush=True)
+        try:
+            for line in night.run(planned, options.night, options.jobs):
+                print(line, flush=True)
+        except night.OtherRecordError as error:
+            sys.exit(f"python -m bench vopr: {error}")
         return int(night.failures(options.night) > 0)
     for seed in range(options.seed, options.seed + options.seeds):
         outcome = simulated(replace(like, seed=seed))

@@ -29,6 +29,10 @@ TOLD_S = 60.0  # seconds between two lines about the time left
 SCHEDULES = 100  # schedules that one process simulates before another process takes its place
 
 
+class OtherRecordError(Exception):
+    """The record of a night with other settings or of another commit."""
+
+
 @dataclass(frozen=True)
 class Night:
     """The schedules of a night: seeds from `first` on, each with the next method. Ten schedules over
@@ -58,7 +62,7 @@ class Night:
 def run(night: Night, record: Path, jobs: int) -> Iterator[str]:
     """Simulate what the record lacks, and yield lines for people: failures, the time left, and the sums at the end.
 
-    Raises  ValueError if the record has other settings or another commit
+    Raises  OtherRecordError if the record has other settings or another commit
     """
     done = read(record, night.head)
     missing = [case for case in night.cases() if case.seed not in done]
@@ -86,10 +90,10 @@ def failures(record: Path) -> int:
 
 
 def read(record: Path, head: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """Return the lines of a record by seed. Raises ValueError if its first line is not `head`."""
+    """Return the lines of a record by seed. Raises OtherRecordError if its first line is not `head`."""
     lines = _lines(record)
     if lines and lines[0] != head:
-        raise ValueError(f"{record} is the record of {lines[0]}; expected {head}, or a new file")
+        raise OtherRecordError(f"{record} is the record of {lines[0]}; expected {head}, or a new file")
     return {line["seed"]: line for line in lines[1:]}
 
 

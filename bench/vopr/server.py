@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -47,8 +48,12 @@ class Service:
 
 
 class WatchedServer(Server):
-    """A server of which the ledger hears what it says."""
+    """A server of which the ledger hears what it says.
 
+    stood  the phase and the last closed round, and the virtual time since which they are these
+    """
+
+    stood: tuple[tuple[str, int], float] = ("", 0), math.inf
     ledger: Ledger
     rounds: RoundWatch | BufferWatch
     settings: Settings
@@ -56,6 +61,8 @@ class WatchedServer(Server):
     def _carry_out(self, actions: list[Action]) -> None:
         if self._coordinator.phase != "waiting":  # an operator may want more clients to enrol first
             self.rounds.begin()
+        if self._coordinator.stage != self.stood[0]:
+            self.stood = self._coordinator.stage, self._loop.time()
         for action in actions:
             if isinstance(action, Save):
                 self.rounds.saves(action.record)
@@ -137,13 +144,10 @@ class ServerProcess(Process):
         """Return for whom the server waits, or None."""
         return None if self.server is None else self.server._coordinator.awaited(self.schedule.now)
 
-    @property
-    def stage(self) -> tuple[str, int, int] | None:
-        """The phase of the run, its last closed round and its last evaluated round, or None before the server has
-        opened its directory. A closed round and its evaluation are made durable one after the other.
-        """
-        rounds = None if self.server is None else self.server._coordinator._rounds
-        return None if rounds is None else (rounds.phase, rounds.round, rounds._scored)
+    def stands_in(self, least_s: float) -> tuple[str, int] | None:
+        """Return the phase of the run and the last closed round, if they are these for so long. Otherwise None."""
+        stage, since_s = (None, 0.0) if self.server is None else self.server.stood
+        return stage if self.schedule.now - since_s >= least_s else None
 
     def _say(self, line: str) -> None:
         if self.is_alive:

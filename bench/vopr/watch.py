@@ -25,7 +25,6 @@ class Watch:
     def __init__(self, devices: int) -> None:
         self.bounds = Bounds(devices)
         self._looks = 0
-        self._before: tuple[ServerProcess | None, object] = None, None
         self._left: dict[Path, str] = {}
 
     def look(self, server: ServerProcess | None, devices: int, verdicts: int) -> None:
@@ -33,15 +32,13 @@ class Watch:
         self._looks += 1
         if self._looks % COUNTED == 0:
             self.bounds.check(server, devices, verdicts)
-        stage = None if server is None else server.stage
-        if server is not None and stage is not None and self._before == (server, stage):
+        if server is not None and (stage := server.stands_in(EVERY_S)) is not None:
             hindered_until = max(server.halted_until, server.full_until)
             if hindered_until < server.schedule.now - EVERY_S and server.awaited() is None:
                 raise BrokenPromiseError(
                     f"the server has stood still in {stage} for {EVERY_S:g} s and waits for nobody; expected to hear"
                     " for whom it waits"
                 )
-        self._before = server, stage
 
     def ended(self, folder: Path) -> None:
         """Note that a process with this folder has ended by itself."""

@@ -57,7 +57,7 @@ def test_a_night_goes_on_from_its_record(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_night_refuses_the_record_of_other_schedules(tmp_path: Path) -> None:
     record = tmp_path / "night.jsonl"
     assert command.main(["--night", str(record), "--seeds", "1", *SMALL]) == 0
-    with pytest.raises(ValueError, match=r"expected .*'devices': 3"):
+    with pytest.raises(SystemExit, match=r"^python -m bench vopr: .*expected .*'devices': 3"):
         command.main(["--night", str(record), "--seeds", "1", *SMALL, "--devices", "3"])
 
 

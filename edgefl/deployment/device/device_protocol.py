@@ -87,8 +87,7 @@ class Device:
         self._state, self._profile, self._data, self._world = state, profile, data, world
         self._model: DeviceModel | None = None
         self._deferred = DeferredRequests()
-        self._log = world.limited_log()
-        self._nonce = b""
+        self._log, self._nonce = world.limited_log(), b""
         self._declaring = ThroughputReporter(profile.reports_throughput, world.say, world.within)
         self._has_begun = False  # whether this process has drawn its life in the directory
         self._download = ModelDownload(state, world, profile.bounds.seconds)
@@ -99,7 +98,8 @@ class Device:
             found = state.enrolment.welcome.client
             if profile.client not in (None, found):
                 raise RequestError(f"{state.path} belongs to client {found}; expected --id {found}, or another --state")
-            if damaged := state.drop_damaged_model():
+            if damaged := state.damaged_model():
+                self._durably(state.drop_model)
                 world.say(f"{damaged} is damaged; downloading it again")
             length, digest = state.enrolment.welcome.model_bytes, state.enrolment.welcome.model_digest
             if not state.has_model() and state.received() == length:

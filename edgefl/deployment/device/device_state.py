@@ -171,17 +171,20 @@ class DeviceState:
         assert self.enrolment is not None
         return read_model(self._model, self.enrolment.welcome)
 
-    def drop_damaged_model(self) -> Path | None:
-        """Remove the initial model if it is damaged, so that it is sent again. Return the removed file, or None."""
+    def damaged_model(self) -> Path | None:
+        """Return the file of the initial model if it is there and damaged, or None."""
         if not self.has_model():
             return None
         try:
             self.model()
         except RunError:
-            self._model.unlink()
-            sync(self.path)
             return self._model
         return None
+
+    def drop_model(self) -> None:
+        """Remove the initial model, so that it is sent again."""
+        self._model.unlink(missing_ok=True)
+        sync(self.path)
 
     def received(self) -> int:
         """Return the number of bytes of the model that need not be sent again."""

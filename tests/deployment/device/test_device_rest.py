@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +89,28 @@ def test_a_model_that_is_damaged_or_gone_is_downloaded_again(
     converse(again, server)
     assert (again.finished, sorted(server.replies)) == ("all rounds are done", [1, 2])
     assert file.read_bytes() == server.model
+
+
+def test_a_device_waits_for_room_while_it_removes_a_damaged_model(
+    device: Device, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An fsync needs room on some file systems."""
+    said, real, full = list[str](), os.fsync, [True]
+    file = path_of(device) / "model.bin"
+    file.write_bytes(b"")
+
+    def fsync(handle: int) -> None:
+        if not file.exists() and full:
+            full.clear()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    make(said=said, pause=lambda failures: None)
+    assert said == [
+        f"{path_of(device)}: No space left on device; trying again until there is room",
+        f"{file} is damaged; downloading it again",
+    ]
 
 
 def test_a_model_that_is_damaged_while_it_is_used_is_named(device: Device, make: Any) -> None:
