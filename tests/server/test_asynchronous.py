@@ -135,7 +135,7 @@ METHODS = [
 ]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_happens_the_replay_agrees(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Deliveries in any order, deadlines at any time, dead clients, lost connections, server crashes."""
