@@ -6,7 +6,9 @@ import json
 import os
 import random
 import re
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +77,26 @@ def test_every_mutant_has_its_place_in_todays_sources() -> None:
     recorded = [json.loads(line)["mutant"] for line in FOUND.read_text().splitlines()]
     assert len(set(recorded)) == len(recorded)
     assert set(recorded) <= names
+
+
+def test_the_page_has_the_figures_of_the_records() -> None:
+    page = " ".join((tree.ROOT / "docs/architecture.md").read_text().split())
+    trials = [json.loads(line) for line in FOUND.read_text().splitlines()]
+    missed = [trial["mutant"] for trial in trials if trial["seed"] is None]
+    assert f"all {len(trials)} mistakes were tried, and {len(trials) - len(missed)} were found" in page
+    assert all(f"`{name}`" in page for name in missed)
+    *_, before, after = (list(rows) for _, rows in groupby(_speeds(), lambda row: row["commit"]))
+    for rows, words in (
+        (after, "A second of CPU simulates {:.2f} virtual hours"),
+        (before, "It simulated {:.2f} hours"),
+    ):
+        assert words.format(sum(row["hours"] for row in rows) / sum(row["cpu_s"] for row in rows)) in page
+
+
+def _speeds() -> list[dict[str, Any]]:
+    """Return the rows of the last comparison of two trees, sorted by tree."""
+    rows = [json.loads(line) for line in (tree.ROOT / "bench/vopr/speed.jsonl").read_text().splitlines()]
+    return sorted(rows[-14:], key=lambda row: row["tree"] == "agents read once")
 
 
 def test_events_come_in_the_order_of_their_times_and_then_of_their_making() -> None:

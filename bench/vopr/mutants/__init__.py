@@ -9,7 +9,12 @@ Some fsyncs are made a second time by code that follows before anything rests on
 * of the run's folder at the start (store), because the files id and last_commit are written later and sync it
 * of run.db at the start (store), because SQLite keeps its log until a checkpoint is on the disk
 * of model.bin and its name (device_state.complete), because the digest of Welcome shows a loss, and it is sent again
+* of a run's folder that a device opens again (device_state), because the device writes its new identity there, and
+  syncs the folder, before it says anything to a server
 * of the removal of a damaged model, of a refused round and of a part in the store, which are removed again
+
+A half written line of last_commit is no mistake any more. A server that starts writes its commit there, which replaces
+that line, or the next commit does. So after a loss of power one line is whole in any case.
 """
 
 from __future__ import annotations

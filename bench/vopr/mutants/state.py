@@ -37,13 +37,6 @@ MUTANTS = (
         "a folder that a killed process has made is never synced",
     ),
     row(
-        "opened-folder-unsynced",
-        STATE,
-        "        sync(path)  # a process that was killed may have left names that are not on the disk yet\n",
-        "",
-        "names that a killed process has made count as durable",
-    ),
-    row(
         "accept-unsynced",
         STATE,
         "self._pending.replace(self._client_state)\n        sync(self.path)",
