@@ -15,6 +15,8 @@ from typing import Any
 
 from bench.papers import (
     adapted,
+    asynchronous,
+    asynchronous_table,
     comparison,
     comparison_run,
     draws,
@@ -55,6 +57,10 @@ OTHERS = {
     **{
         name: partial(comparison_run.main, study=study, show=fair.print_table)
         for name, study in {**rivals.STUDIES, **draws.STUDIES}.items()
+    },
+    **{
+        name: partial(comparison_run.main, study=study, show=asynchronous_table.print_table)
+        for name, study in asynchronous.STUDIES.items()
     },
     "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
     "newcomers": partial(comparison_run.main, study=newcomers.NEWCOMERS, show=newcomers.print_table),
