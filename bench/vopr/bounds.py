@@ -20,7 +20,7 @@ from edgefl import kernels
 
 STRANGERS = 4  # connections of a server beside two for each device, of which one is lost and one is new
 FILES_OF_DEVICE, FILES_OF_SERVER = 2, 8  # open files of one process
-OBJECTS, OBJECTS_PER_DEVICE = 4000, 500  # that Python's garbage collector knows
+OBJECTS, OBJECTS_PER_DEVICE = 4000, 600  # that Python's garbage collector knows, with the hour's planned faults
 ENTRIES, ENTRIES_PER_DEVICE, ENTRIES_PER_VERDICT = 3000, 300, 2  # of lists, dicts, sets and deques together
 GONE_S = 5.0  # most seconds of wall time until a thread whose code has ended is gone
 LOADED_LATER = ("numpy.ma", "edgefl.methods.fedspu")  # modules that the first simulation of a process would count
