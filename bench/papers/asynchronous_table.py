@@ -42,12 +42,12 @@ class Row(NamedTuple):
 
     @property
     def time_shares(self) -> list[float | None]:
-        """By seed, the virtual seconds as a share of those of the run that waits. None: the goal was not reached."""
+        """Return by seed the share of the waiting run's virtual seconds, or None where the goal was not reached."""
         return [_share(run.seconds, waits.seconds) for run, waits in zip(self.runs, self.waits, strict=True)]
 
     @property
     def byte_shares(self) -> list[float | None]:
-        """By seed, the payload bytes as a share of those of the run that waits. None: the goal was not reached."""
+        """Return by seed the share of the waiting run's payload bytes, or None where the goal was not reached."""
         return [_share(run.bytes, waits.bytes) for run, waits in zip(self.runs, self.waits, strict=True)]
 
 

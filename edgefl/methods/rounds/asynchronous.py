@@ -97,7 +97,8 @@ def problem(algorithm: Algorithm) -> str:
     """Return why a method cannot have asynchronous rounds, in a sentence, or "" if it can."""
     name = algorithm.name
     if not vars(type(algorithm)).get("asynchronous", False):
-        return f"method {name} needs rounds that wait for their replies; expected a method that only averages replies"
+        able = "fedspu, fedavg, or another method of docs/asynchronous.md"
+        return f"method {name} has no asynchronous rounds; expected {able}"
     if isinstance(algorithm, NeuronDraws) and algorithm.draws == "shared":
         return f"method {name} with draws=shared, by which the clients of a round share neurons; expected draws=own"
     return ""

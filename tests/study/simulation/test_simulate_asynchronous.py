@@ -13,7 +13,19 @@ from edgefl import simulate
 from edgefl.errors import RunError
 from edgefl.experiment.device_models.device_assignment import Fleet, SimulatedDevice
 from edgefl.experiment.settings import Settings
-from edgefl.methods import Ditto, FedAvg, FedAvgFT, FedPer, FedProx, FedRep, FedSPU, FjORD, RandomDropout
+from edgefl.methods import (
+    PFLEGO,
+    Ditto,
+    FedAvg,
+    FedAvgFT,
+    FedPer,
+    FedProx,
+    FedRep,
+    FedSPU,
+    FedSPUCached,
+    FjORD,
+    RandomDropout,
+)
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.study.simulation.journal import Journal, read_metrics
@@ -37,6 +49,8 @@ METHODS: list[Algorithm] = [
     Ditto(epochs=1, batch=4, per_round=3),
     RandomDropout(keep=TIERS, epochs=1, batch=4, lr=0.1, per_round=3),
     FjORD(keep=TIERS, epochs=1, batch=4, lr=0.1, per_round=3),
+    PFLEGO(tau=2, per_round=3),
+    FedSPUCached(keep=TIERS, budget=(0.3, 1.0), epochs=1, batch=4, lr=0.1, per_round=3),
 ]
 
 
