@@ -58,7 +58,7 @@ def test_objects_that_are_kept_are_found() -> None:
         kept: list[object] = []
         bounds.check(None, devices=3, verdicts=0)
         kept.extend([] for _ in range(6000))
-        with pytest.raises(BrokenPromiseError, match=r"60\d\d objects in memory; expected at most 5500"):
+        with pytest.raises(BrokenPromiseError, match=r"60\d\d objects in memory; expected at most 5800"):
             bounds.check(None, devices=3, verdicts=0)
         kept[:] = range(6000)
         with pytest.raises(BrokenPromiseError, match=r"6\d\d\d entries of objects in memory; expected at most 3900"):
