@@ -1,19 +1,20 @@
-"""The clients that were present lately: connected now, or heard of within some seconds. Pure: the time comes in."""
+"""The times at which clients were last heard of, and what the server knows of them. Pure: the time comes in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
+from edgefl.server.client_choice import ClientChoice
+from edgefl.server.client_tags import ClientTags
+
 
 class Presence:
     """The time at which every enrolled client was last heard of.
 
-    within_s  seconds for which a client that has left still counts. None: every client always counts
     At a restart all enrolled clients count as just heard of, because the end of the server broke their connections.
     """
 
-    def __init__(self, within_s: float | None, enrolled: Iterable[int], now: float) -> None:
-        self._within_s = within_s
+    def __init__(self, enrolled: Iterable[int], now: float) -> None:
         self._heard = dict.fromkeys(enrolled, now)
 
     def hear(self, client: int, now: float) -> None:
@@ -25,9 +26,15 @@ class Presence:
         """The clients that were ever heard of."""
         return frozenset(self._heard)
 
-    def lately(self, connected: Set[int], now: float) -> frozenset[int] | None:
-        """Return the clients that may be chosen, or None for all clients of the run."""
-        if self._within_s is None:
-            return None
-        since = now - self._within_s
+    def lately(self, within_s: float, connected: Set[int], now: float) -> frozenset[int]:
+        """Return the clients that are connected now, or were heard of within so many seconds."""
+        since = now - within_s
         return frozenset(client for client, at in self._heard.items() if at >= since or client in connected)
+
+    def fulfilling(self, choice: ClientChoice, known: ClientTags, connected: Set[int], now: float) -> frozenset[int]:
+        """Return the clients for which the condition holds, by their tags and by when they were heard of."""
+        return frozenset(
+            client
+            for client, at in self._heard.items()
+            if choice.holds(known.values(client, 0.0 if client in connected else now - at))
+        )
