@@ -9,6 +9,7 @@ from dataclasses import replace
 from edgefl.errors import RunError
 from edgefl.methods import early_stopping
 from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_set import ClientSet
 from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.asynchronous import with_places
 from edgefl.methods.task import State, Task
@@ -86,24 +87,25 @@ class Planner:
 
     def _candidates(
         self, connected: AbstractSet[int], now: float, refusing: AbstractSet[int], tasks: OpenTasks | None
-    ) -> frozenset[int] | None:
+    ) -> ClientSet | None:
         """Return the clients that may be chosen, or None for all clients of the run."""
         if self._algorithm.asks_all:
             return None
-        everybody = frozenset(range(self._everybody.clients))
+        everybody = range(self._everybody.clients)
         out = refusing if tasks is None else {*refusing, *tasks.clients}
         found = self._presence.lately(connected, now)
         if found is None:
-            found = self._presence.enrolled if self._rules.among_enrolled else everybody
+            found = self._presence.enrolled if self._rules.among_enrolled else ClientSet(everybody)
         elif not out:
             return found
-        return None if found - out == everybody else found - out
+        left = found.without(out)
+        return None if len(left) == len(everybody) else left
 
     def again(
         self,
         state: State,
         round: int,
-        candidates: frozenset[int] | None,
+        candidates: AbstractSet[int] | None,
         lost: AbstractSet[int] = frozenset(),
         places: int | None = None,
     ) -> list[Plan]:
@@ -124,7 +126,7 @@ class Planner:
         self,
         state: State,
         round: int,
-        candidates: frozenset[int] | None,
+        candidates: AbstractSet[int] | None,
         tasks: OpenTasks | None = None,
         places: int | None = None,
     ) -> list[Plan]:

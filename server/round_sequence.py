@@ -100,7 +100,7 @@ class RoundSequence:
     @property
     def wanted(self) -> int:
         """The number of enrolments that round 1 waits for. Clients that were refused at enrolment are not awaited."""
-        turned_away = len(self.refusing - self._clients.capacities.keys())
+        turned_away = sum(client not in self._clients.capacities for client in self.refusing)
         return max(1, min(self._awaited_at_first, self._task.clients - turned_away))
 
     @property
@@ -111,8 +111,8 @@ class RoundSequence:
     @property
     def _is_refused_by_all(self) -> bool:
         """True if nobody who has come takes part, and as many have come as round 1 waits for."""
-        everybody = self._clients.capacities.keys() | self.refusing
-        return bool(self.refusing) and self.refusing >= everybody and len(everybody) >= self._awaited_at_first
+        refusing = self.refusing
+        return len(refusing) >= max(1, self._awaited_at_first) and refusing >= self._clients.capacities.keys()
 
     @property
     def _awaited_at_first(self) -> int:
@@ -346,5 +346,6 @@ class RoundSequence:
     def end_evaluation_if_complete(self, now: float) -> None:
         """End the open evaluation if every enrolled client has answered."""
         assert self.evaluation is not None
-        if self._clients.capacities.keys() <= self.evaluation.answers.keys() | self.refusing:
+        enrolled, answers = self._clients.capacities.keys(), self.evaluation.answers.keys()
+        if len(enrolled) <= len(answers) + len(self.refusing) and enrolled <= answers | self.refusing:
             self._end_evaluation(now)
