@@ -111,8 +111,7 @@ class RoundSequence:
     @property
     def _is_refused_by_all(self) -> bool:
         """True if nobody who has come takes part, and as many have come as round 1 waits for."""
-        refusing = self.refusing
-        return len(refusing) >= max(1, self._awaited_at_first) and refusing >= self._clients.capacities.keys()
+        return len(self.refusing) >= self._awaited_at_first and self.refusing >= self._clients.capacities.keys()
 
     @property
     def _awaited_at_first(self) -> int:

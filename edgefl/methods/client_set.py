@@ -56,8 +56,7 @@ class ClientSet(Set[int]):
     def ids(self) -> npt.NDArray[np.int64]:
         """Return the ids of all clients of the set, ascending."""
         known = self._known
-        is_range = isinstance(known, range)
-        every = np.arange(known.start, known.stop) if is_range else np.frombuffer(known, np.int64)
+        every = np.arange(known.start, known.stop) if isinstance(known, range) else np.frombuffer(known, np.int64)
         return np.delete(every, self._out)
 
     @classmethod
