@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+GOLDEN = 0.6180339887498949  # its multiples, modulo 1, are spread evenly
 MOST_PROVENANCES = 16  # provenances of a client that are kept
 
 
@@ -19,6 +20,7 @@ class ClientConnection:
     declares      whether its device tells how fast it is before it trains
     has_declared  whether its device has done so
     asked         last round in which it was asked to train, 0 before the first
+    sleeps        whether its device may be sent away for a while
     """
 
     number: int
@@ -29,6 +31,7 @@ class ClientConnection:
     declares: bool = False
     has_declared: bool = False
     asked: int = 0
+    sleeps: bool = False
 
 
 class Clients:
@@ -47,7 +50,11 @@ class Clients:
         secrets: Mapping[int, bytes] | None = None,
         provenances: Iterable[tuple[int, str]] = (),
         declared: Mapping[int, int] | None = None,
+        is_open: bool = False,
     ) -> None:
+        """Make the clients. With `is_open` a free id comes from anywhere in the range, so that whoever has come is
+        spread evenly over it, and over the capacity tiers with it. Otherwise it is the lowest.
+        """
         self.capacities = dict(capacities)
         self.declared = dict(declared or {})
         self.secrets = dict(secrets or {})
@@ -57,6 +64,7 @@ class Clients:
             self._provenances.setdefault(client, set()).add(provenance)
         self.count = count
         self._lowest = 0  # lowest id that may be free
+        self._is_open = is_open
         self._enrolling: set[int] = set()
         self._by_number: dict[int, ClientConnection] = {}
         self._by_client: dict[int, ClientConnection] = {}
@@ -67,9 +75,21 @@ class Clients:
             return wanted if 0 <= wanted < self.count else None
         if secret in self._owners:
             return self._owners[secret]
-        while self._lowest in self.capacities or self._lowest in self._enrolling:  # an enrolled client keeps its id
+        if self._is_open:
+            return self._spread_id()
+        while self._is_taken(self._lowest):
             self._lowest += 1
         return self._lowest if self._lowest < self.count else None
+
+    def _is_taken(self, client: int) -> bool:
+        return client in self.capacities or client in self._enrolling  # an enrolled client keeps its id
+
+    def _spread_id(self) -> int | None:
+        """Return a free id near the place of the next member in the sequence of the golden ratio, or None."""
+        taken = len(self.capacities) + len(self._enrolling)
+        start = int(taken * GOLDEN % 1 * self.count)
+        places = (client % self.count for client in range(start, start + self.count))
+        return next((client for client in places if not self._is_taken(client)), None)
 
     def begin_enrolment(self, client: int, secret: bytes = b"") -> bool:
         """Begin the enrolment of a client with this secret. Return False if it has enrolled or is enrolling already."""

@@ -19,6 +19,7 @@ from edgefl.models.graph import Params
 from edgefl.server import waiting_text
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import Clients
+from edgefl.server.client_tags import ClientTags
 from edgefl.server.device_activity import activities, activity_of_others
 from edgefl.server.device_holdings import DeviceStateTracker
 from edgefl.server.device_sessions import DeviceSessions
@@ -41,9 +42,12 @@ from edgefl.server.events import (
     RoundEvaluated,
     ThroughputRecorded,
 )
+from edgefl.server.member_records import ClientRemoved, CommandGiven, OperatorCommand
+from edgefl.server.operator_desk import OperatorDesk
 from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_rules import Rules
 from edgefl.server.round_sequence import Phase, RoundSequence
+from edgefl.server.run_control import RunControl
 from edgefl.server.run_progress import Progress
 from edgefl.server.throughput_declarations import ThroughputDeclarations
 from edgefl.server.verdict_log import Rulings
@@ -71,9 +75,15 @@ class Coordinator:
         common     evaluates a model on the test set that no client owns
         accepting  clients whose next loss of what they kept, or of their secret, is accepted, once
         """
-        self._rules, self._queue = rules, ActionQueue()
+        self._queue = ActionQueue()
+        self._control = control = RunControl(rules, progress.commands)
         self._clients = clients = Clients(
-            task.clients, progress.capacities, progress.secrets, progress.provenances, progress.declared
+            task.clients,
+            progress.capacities,
+            progress.secrets,
+            progress.provenances,
+            progress.declared,
+            rules.is_open,
         )
         before = algorithm.start(task, initial)
         state = before if progress.state is None else progress.state
@@ -83,15 +93,30 @@ class Coordinator:
         holdings = DeviceStateTracker(rulings.keeps_trained, last, losses, lives, accepting, keeps)
         self.task = replace(task, limits=clients.capacities, lost=holdings.behind)
         declarations = ThroughputDeclarations(algorithm.wants_throughput, progress.throughputs)
-        refusals = RefusalRegister(progress.refusals, self._queue)
+        refusals = RefusalRegister(progress.refusals, progress.removed, self._queue)
+        tags = ClientTags(progress.tags, progress.provenances)
         shared = clients, rulings, declarations, self._queue, refusals
-        self._rounds = RoundSequence(self.task, algorithm, rules, state, progress, *shared, common, before)
+        self._rounds = RoundSequence(self.task, algorithm, control, tags, state, progress, *shared, common, before)
         self._devices = DeviceSessions(
             algorithm.name,
             self._rounds,
             holdings,
             *shared,
+            tags,
             lambda client, examples: too_small(algorithm, self.task, client, examples),
+        )
+
+        self._operator = OperatorDesk(
+            algorithm,
+            control,
+            self._rounds,
+            clients,
+            refusals,
+            tags,
+            self._queue,
+            self._devices.dismiss,
+            OperatorDesk.earlier(progress.commands),
+            progress.keeps_commands,
         )
 
     def start(self, now: float) -> list[Action]:
@@ -109,6 +134,8 @@ class Coordinator:
             self._devices.refused(event.link, event.reason)
         elif isinstance(event, KeyChanged):
             self._devices.key_changed(event)
+        elif isinstance(event, CommandGiven):
+            self._operator.take(event, now)
         elif isinstance(event, MessageReceived):
             self._devices.receive(event.link, event.message, now)
         elif isinstance(event, RecordSaved):
@@ -122,8 +149,11 @@ class Coordinator:
             self._devices.enrolled(record, now)
         elif isinstance(record, DeviceReplaced):
             self._devices.replaced(record, now)
-        elif isinstance(record, DeviceRefusal):
+        elif isinstance(record, DeviceRefusal | ClientRemoved):
+            self._devices.refusal_saved(record.client)
             self._rounds.refusal_saved(now)
+        elif isinstance(record, OperatorCommand):
+            self._operator.saved(record, now)
         elif isinstance(record, ThroughputRecorded):
             self._devices.throughput_saved(record, now)
         elif isinstance(record, ReplyJudged):
@@ -194,12 +224,16 @@ class Coordinator:
 
         `stage` changes when the server waits for something else.
         """
-        if self.phase == "waiting" and self.round == 0 and len(self.enrolled) < self._rounds.wanted:
-            return waiting_text.enrolments(self.enrolled, self._rounds.wanted, self.task.clients)
+        if self.phase == "waiting" and self.round == 0 and len(self.enrolled) < self._rounds.attendance.wanted:
+            return waiting_text.enrolments(self.enrolled, self._rounds.attendance.wanted, self.task.clients)
         if self.phase == "waiting" and self._rounds.refusing >= self.enrolled:
             return waiting_text.refusals(self.round + 1, self._rounds.refusing)
-        if self.phase == "waiting" and self._rules.seen_s is not None:
-            return waiting_text.candidates(self.round + 1, self._rules.seen_s)
+        if self.phase == "waiting" and self._control.is_paused:
+            return waiting_text.paused(self.round + 1)
+        if self.phase == "waiting" and self._control.rules.choice is not None:
+            return waiting_text.condition(self.round + 1, self._control.rules.choice.text)
+        if self.phase == "waiting" and self._control.rules.seen_s is not None:
+            return waiting_text.candidates(self.round + 1, self._control.rules.seen_s)
         connected, left_s, out = self._clients.connected(), self._rounds.left_s(now), self._rounds.refusing
         if (opened := self._rounds.open) is not None:
             planned = [client for client in opened.clients if client not in out]

@@ -19,6 +19,8 @@ from typing import Any
 from edgefl.learning.scores import PLACE_SCORES
 from edgefl.methods.rounds.client_round import JOULES
 from edgefl.methods.rounds.round_metrics import HELD_OUT, REFRESHED, TRAINING
+from edgefl.server import membership_log
+from edgefl.server.member_records import OperatorCommand
 from edgefl.server.run_history import snapshot
 from edgefl.server.schema import DATABASE, LOG
 
@@ -108,6 +110,7 @@ class DeviceHistory:
     done       whether no round follows
     opened     clients of the round after it, if that has begun
     answered   clients of that round whose replies are there
+    commands   commands of the operator, in the order in which they were carried out
     socket_bytes  number of bytes through the server's sockets
     """
 
@@ -123,6 +126,7 @@ class DeviceHistory:
         self.opened: tuple[int, ...] | None = None
         self.answered: tuple[int, ...] = ()
         self.socket_bytes = 0
+        self.commands: tuple[OperatorCommand, ...] = ()
         self.look()
 
     def look(self) -> bool:
@@ -155,6 +159,9 @@ class DeviceHistory:
         with suppress(sqlite3.OperationalError):  # runs of an earlier version lack the tables
             for client, reason in database.execute("SELECT client, reason FROM refusals"):
                 self._device(client).refusal = reason
+            for client, reason in membership_log.removed(database).items():
+                self._device(client).refusal = reason
+            self.commands = membership_log.commands(database)
             for client, memory, _ in database.execute("SELECT client, memory, max(since) FROM paces GROUP BY client"):
                 self._device(client).memory = memory
 

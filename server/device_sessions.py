@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edgefl.errors import RemoteProtocolError
-from edgefl.protocol.wire.messages import Evaluated, GroupReady, GroupReply, ThroughputReport, Trained, Verdict
+from edgefl.protocol.wire.attendance_messages import DeviceNotice
+from edgefl.protocol.wire.messages import (
+    Evaluated,
+    Finished,
+    GroupReady,
+    GroupReply,
+    ThroughputReport,
+    Trained,
+    Verdict,
+)
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import ClientConnection, Clients
+from edgefl.server.client_tags import ClientTags
 from edgefl.server.device_holdings import DeviceStateTracker
 from edgefl.server.enrolment import Arrivals
 from edgefl.server.events import (
@@ -25,11 +35,14 @@ from edgefl.server.events import (
     ReplyJudged,
     ThroughputRecorded,
 )
+from edgefl.server.member_records import TagsRecorded
 from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_sequence import RoundSequence
 from edgefl.server.run_progress import Ruling
 from edgefl.server.throughput_declarations import ThroughputDeclarations
 from edgefl.server.verdict_log import Rulings
+
+LEFT = "its device has left the run"
 
 
 class DeviceSessions:
@@ -45,13 +58,17 @@ class DeviceSessions:
         declarations: ThroughputDeclarations,
         queue: ActionQueue,
         refusals: RefusalRegister,
+        tags: ClientTags,
         too_small: Callable[[int, int], str],
     ) -> None:
         """Make the sessions. `method` is the method's name, for messages to people."""
         self._rounds, self._clients, self._holdings, self._rulings = rounds, clients, holdings, rulings
-        self._declarations, self._queue, self._refusals = declarations, queue, refusals
+        self._declarations, self._queue, self._refusals, self._tags = declarations, queue, refusals, tags
+        self._leaving: set[int] = set()  # clients whose devices leave, which is not durable yet
         rounds.groups.rule, rounds.groups.promise = self._judged, self._promised
-        self._arrivals = Arrivals(clients, holdings, method, queue, self._admit, rounds.plan_again, refusals, too_small)
+        self._arrivals = Arrivals(
+            clients, holdings, method, queue, self._admit, rounds.plan_again, refusals, tags, too_small
+        )
 
     # Connections.
 
@@ -76,9 +93,21 @@ class DeviceSessions:
         """Close the client's connection. A client whose key was withdrawn is absent until it comes with another key."""
         if event.is_withdrawn:
             self._refusals.add(event.client, event.reason)
-        link = self._clients.link_of(event.client)
+        self.dismiss(event.client, event.reason)
+
+    def dismiss(self, client: int, reason: str) -> None:
+        """Close the client's connection for this reason, if it has one."""
+        link = self._clients.link_of(client)
         if link is not None:
-            self._refuse(link, event.reason)
+            self._refuse(link, reason)
+
+    def refusal_saved(self, client: int) -> None:
+        """Tell a device that leaves that this is durable."""
+        link = self._admitted(client)
+        if client in self._leaving and link is not None:
+            self._queue.send(link, Finished(f"client {client} has left the run; start its device again to come back"))
+            self._clients.disconnect(link.number)
+        self._leaving.discard(client)
 
     def enrolled(self, record: Enrolment, now: float) -> None:
         """Go on after the enrolment is durable."""
@@ -101,7 +130,7 @@ class DeviceSessions:
         if self._rounds.phase == "waiting":
             self._rounds.go_on(now)  # the next round asks this client, too
         else:
-            self._rounds.ask(link, now)
+            self._rounds.requests.ask(link, now)
 
     def _admitted(self, client: int) -> ClientConnection | None:
         """Return the client's connection if messages may be sent to it."""
@@ -126,6 +155,8 @@ class DeviceSessions:
             self._take_throughput(link, message, now)
         elif isinstance(message, GroupReply):
             self._take_step(link, message, now)
+        elif isinstance(message, DeviceNotice):
+            self._take_notice(link, message, now)
         else:
             self._take_scores(link, message, now)
 
@@ -144,7 +175,7 @@ class DeviceSessions:
                 self._judged(judged)
             self._rounds.close_if_complete(message.round, now)
             if judged is None:
-                self._rounds.ask(link, now)
+                self._rounds.requests.ask(link, now)
 
     def _judged(self, judged: ReplyJudged) -> None:
         """Make the verdict on a reply durable."""
@@ -166,7 +197,7 @@ class DeviceSessions:
 
     def _take_throughput(self, link: ClientConnection, message: ThroughputReport, now: float) -> None:
         """Record what the device says of its speed. The client is asked to train once the record is durable."""
-        is_free = self._rounds.is_free(link)
+        is_free = self._rounds.requests.is_free(link)
         since = self._rounds.round + (1 if self._rounds.open is None or is_free else 2)
         record = self._declarations.hear(link, message, since, self._clients.declared.get(link.client, 0))
         if record is None:
@@ -176,6 +207,20 @@ class DeviceSessions:
         self._rounds.forget_plans()
         if is_free:
             self._rounds.plan_again(link.client)
+
+    def _take_notice(self, link: ClientConnection, message: DeviceNotice, now: float) -> None:
+        """Take what the device says of itself. A device that leaves is absent until it comes back."""
+        if message.leaves:
+            self._leaving.add(link.client)
+            self._refusals.add(link.client, LEFT)
+            return
+        link.sleeps = message.sleeps
+        if self._tags.tell(link.client, message.tags):
+            self._queue.save(TagsRecorded(link.client, tuple(sorted(message.tags.items()))))
+        if self._rounds.phase == "waiting":
+            self._rounds.go_on(now)
+        else:
+            self._rounds.requests.send_away(link)
 
     def _take_scores(self, link: ClientConnection, message: Evaluated, now: float) -> None:
         """Take an answer to the open evaluation. A second answer, or one to an earlier evaluation, changes nothing."""
@@ -205,13 +250,13 @@ class DeviceSessions:
             self._rule(link, record.round, ruling)
 
     def _ask_if_free(self, link: ClientConnection, now: float) -> None:
-        if self._rounds.is_free(link):
-            self._rounds.ask(link, now)
+        if self._rounds.requests.is_free(link):
+            self._rounds.requests.ask(link, now)
 
     def _rule(self, link: ClientConnection, round: int, ruling: Ruling) -> None:
         """Tell the client the verdict on its reply, and then the end of the run if that had to wait for the verdict."""
         self._queue.send(link, Verdict(round, *ruling))
         if link.pending:
             link.pending = 0
-            if self._rounds.phase == "over":
-                self._rounds.tell_end(link)
+            if self._rounds.is_over:
+                self._rounds.requests.tell_end(link)

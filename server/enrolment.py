@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import ClientConnection, Clients
+from edgefl.server.client_tags import ClientTags
 from edgefl.server.device_holdings import DeviceStateTracker, check_secret
 from edgefl.server.events import (
     Claim,
@@ -33,6 +34,7 @@ class Arrivals:
     admit              takes a connection that may be sent messages from now on, and the time
     plan_again         takes a client whose plans have changed, as it has lost what it kept
     refusals           takes clients that are turned away for good
+    tags               takes the provenance of each device
     too_small          takes a client and its number of training samples, and returns why it cannot train with so few,
                        or ""
     """
@@ -46,16 +48,20 @@ class Arrivals:
         admit: Callable[[ClientConnection, float], None],
         plan_again: Callable[[int], None],
         refusals: RefusalRegister,
+        tags: ClientTags,
         too_small: Callable[[int, int], str] = lambda client, examples: "",
     ) -> None:
         self._clients, self._holdings, self._method = clients, holdings, method
         self._queue, self._admit, self._plan_again = queue, admit, plan_again
-        self._refusals, self._too_small = refusals, too_small
+        self._refusals, self._tags, self._too_small = refusals, tags, too_small
         self._beginning: dict[int, bytes] = {}  # lives by client that are not durable yet
 
     def join(self, event: DeviceJoined, now: float) -> None:
         """Handle a device that asks to take part: turn it away in words, or admit it, now or once that is durable."""
         client = self._clients.find(event.client, event.secret)
+        if client in self._refusals.removed:
+            self._queue.add(Close(event.link, self._refusals.removed[client]))
+            return
         problem = self._nobody(event) if client is None else self._wrong(client, event)
         if client is None or problem:
             self._queue.add(Close(event.link, problem or ""))
@@ -71,6 +77,7 @@ class Arrivals:
         elif self._clients.begin_enrolment(client, event.secret):
             self._holdings.lives[client] = link.life
             self._queue.save(Enrolment(client, event.capacity, event.secret, link.life, event.examples))
+        self._tags.trains_with(client, event.provenance)
         if event.provenance and self._clients.add_provenance(client, event.provenance):
             self._queue.save(ProvenanceRecorded(client, event.provenance))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -16,8 +17,10 @@ from dataclasses import replace
 from typing import cast
 
 from edgefl.errors import RunError
+from edgefl.protocol.wire.attendance_messages import ComeAgain
 from edgefl.protocol.wire.messages import Message
 from edgefl.server import file_descriptors, trust_files
+from edgefl.server.command_folder import CommandFolder
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
@@ -35,6 +38,7 @@ from edgefl.server.events import (
     RoundClosed,
     RoundEvaluated,
     RunCompleted,
+    RunDrained,
     Save,
     Say,
     Send,
@@ -44,6 +48,7 @@ from edgefl.server.events import (
 )
 from edgefl.server.listener import Entrance, ListenAddress
 from edgefl.server.live_report import LiveReport
+from edgefl.server.member_records import AnswerOperator, CommandGiven
 from edgefl.server.peer import ConnectionTerms, Peer
 from edgefl.server.reminder import Reminder
 from edgefl.server.server_log import Log
@@ -60,8 +65,9 @@ SOON_S = 1.0  # seconds for connected devices to hear of the end
 Ready = Callable[[str, int], AbstractContextManager[None]]
 
 
-def serve(server: Server, address: ListenAddress, ready: Ready, linger_s: float = LINGER_S) -> None:
-    """Run a server until its run is over.
+def serve(server: Server, address: ListenAddress, ready: Ready, linger_s: float = LINGER_S) -> bool:
+    """Run a server until its run is over, or until the operator ends the server between two rounds. Return whether the
+    run is over.
 
     ready     called with host and port once the server listens. The returned context is entered until it no longer does
     linger_s  seconds at the end in which devices may hear of it
@@ -69,13 +75,15 @@ def serve(server: Server, address: ListenAddress, ready: Ready, linger_s: float 
               SIGINT or SIGTERM.
     """
     asyncio.run(server.run(address, ready, linger_s))
+    return not server.is_drained
 
 
 class Server:
     """One run, served until it is over.
 
-    say    takes lines for people
-    watch  takes every record once it is durable
+    say         takes lines for people
+    watch       takes every record once it is durable
+    is_drained  whether the operator has ended the server between two rounds
     """
 
     def __init__(
@@ -86,10 +94,16 @@ class Server:
         say: Callable[[str], None],
         watch: Callable[[Record], None],
         trust: TrustFiles | None = None,
+        drain_s: float = 0.0,
     ) -> None:
-        """Make the server. `trust` has the files that are read again when they change, or is None."""
+        """Make the server.
+
+        trust    files that are read again when they change, or None
+        drain_s  seconds after SIGTERM in which the open round may end
+        """
         self._coordinator, self._store, self.service = coordinator, store, service
         self._log, self._watch, self._trust = Log(say), watch, trust
+        self._commands, self._drain_s, self.is_drained = CommandFolder(store.path), drain_s, False
         self._peers: dict[int, Peer] = {}
         self._links = 0
         self._past = Traffic(0)  # bytes of connections that are gone
@@ -104,19 +118,20 @@ class Server:
         self._records: asyncio.Queue[Record] = asyncio.Queue()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._gone = asyncio.Event()
-        self._loop.add_signal_handler(signal.SIGTERM, self._fail, KeyboardInterrupt())
+        self._loop.add_signal_handler(signal.SIGTERM, self._terminate)
         self._entrance = self._open(address)
         storing = self._loop.create_task(self._keep_storing())
         storing.add_done_callback(self._storing_ended)
         self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
-        self._trusting = self._loop.call_later(trust_files.LOOK_EVERY_S, self._look_at_trust)
+        self._trusting = self._loop.call_later(trust_files.LOOK_EVERY_S, self._look_at_files)
         try:
             with ready(*self._entrance.name):
                 self._carry_out(self._coordinator.start(self._loop.time()))
                 self._live.begin()
                 self._remind()
                 await self._over
-                await self._linger(linger_s)
+                if not self.is_drained:
+                    await self._linger(linger_s)
         finally:
             self._wake_at(None)
             self._looking.cancel()
@@ -137,14 +152,26 @@ class Server:
         self._looking.cancel()
         self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
 
-    def _look_at_trust(self) -> None:
-        """Read the keys and the certificate again where their files have changed."""
+    def _look_at_files(self) -> None:
+        """Take the operator's commands. Read the keys and the certificate again where their files have changed."""
+        for command in self._commands.look():
+            self._handle(command)
         for found in () if self._trust is None else self._trust.look():
             if isinstance(found, KeyChanged):
                 self._handle(found)
             else:
                 self.say(found)
-        self._trusting = self._loop.call_later(trust_files.LOOK_EVERY_S, self._look_at_trust)
+        self._trusting = self._loop.call_later(trust_files.LOOK_EVERY_S, self._look_at_files)
+
+    def _terminate(self) -> None:
+        """End at once, or after the open round if there is time for it. A second signal ends the server at once."""
+        if not self._drain_s or self._over.done():
+            self._fail(KeyboardInterrupt())
+            return
+        self.say(f"SIGTERM: ending after the open round, in at most {self._drain_s:g} s")
+        self._loop.call_later(self._drain_s, self._fail, KeyboardInterrupt())
+        self._drain_s = 0.0
+        self._handle(CommandGiven(f"sigterm-{time.time_ns()}", time.time(), ("drain",)))
 
     def _open(self, address: ListenAddress) -> Entrance:
         """Listen, with as many descriptors as this process may have."""
@@ -237,8 +264,12 @@ class Server:
                 self._wake_at(action.time)
             elif isinstance(action, Say):
                 self.say(action.line)
-            elif isinstance(action, RunCompleted):
-                self._over.set_result(None)
+            elif isinstance(action, AnswerOperator):
+                self._commands.answer(action)
+            elif isinstance(action, RunDrained | RunCompleted):
+                self.is_drained = isinstance(action, RunDrained)
+                if not self._over.done():
+                    self._over.set_result(None)
             elif (peer := self._peers.get(action.link)) is not None:
                 self._tell(peer, action)
 
@@ -249,6 +280,8 @@ class Server:
             self.say(LogLine(f"client {action.client} is connected from {peer.address}", "connect", action.client))
         elif isinstance(action, Send):
             peer.send(action.message)
+            if isinstance(action.message, ComeAgain):
+                peer.close()
         else:
             peer.refuse(action.reason)
 

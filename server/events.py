@@ -11,7 +11,15 @@ from typing import Any, Literal
 
 from edgefl.methods.task import State
 from edgefl.methods.throughput import Throughput
+from edgefl.protocol.wire.attendance_messages import DeviceNotice
 from edgefl.protocol.wire.messages import Evaluated, GroupReady, GroupReply, Message, ThroughputReport, Trained
+from edgefl.server.member_records import (
+    AnswerOperator,
+    ClientRemoved,
+    CommandGiven,
+    OperatorCommand,
+    TagsRecorded,
+)
 
 Outcome = Literal["accepted", "late", "refused", "masked", "not-opened"]
 
@@ -174,6 +182,9 @@ Record = (
     | ProvenanceRecorded
     | ThroughputRecorded
     | DeviceRefusal
+    | ClientRemoved
+    | TagsRecorded
+    | OperatorCommand
     | RoundOpened
     | ReplyJudged
     | GroupEvent
@@ -182,7 +193,7 @@ Record = (
     | Traffic
 )
 
-DeviceMessage = Trained | Evaluated | ThroughputReport | GroupReady | GroupReply
+DeviceMessage = Trained | Evaluated | ThroughputReport | GroupReady | GroupReply | DeviceNotice
 
 # Events, which happen to the coordinator.
 
@@ -272,7 +283,7 @@ class Tick:
     """The event that time has passed. Only the argument `now` of the call matters."""
 
 
-Event = DeviceJoined | DeviceLeft | DeviceRefused | KeyChanged | MessageReceived | RecordSaved | Tick
+Event = DeviceJoined | DeviceLeft | DeviceRefused | KeyChanged | CommandGiven | MessageReceived | RecordSaved | Tick
 
 # Actions, which the coordinator asks for, and which are carried out in order.
 
@@ -321,8 +332,13 @@ class WakeAt:
 
 
 @dataclass(frozen=True)
+class RunDrained:
+    """The end of the server's process at the operator's wish. No round is open, and the run is not over."""
+
+
+@dataclass(frozen=True)
 class RunCompleted:
     """The end of the run, of which every connected device has been told."""
 
 
-Action = Admit | Send | Close | Say | Save | WakeAt | RunCompleted
+Action = Admit | Send | Close | Say | Save | WakeAt | AnswerOperator | RunDrained | RunCompleted

@@ -1,4 +1,4 @@
-"""The clients that were present lately: connected now, or heard of within some seconds. Pure: the time comes in."""
+"""The times at which clients were last heard of, and what the server knows of them. Pure: the time comes in."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from collections import OrderedDict
 from collections.abc import Iterable, Set
 
 from edgefl.methods.client_set import ClientSet
+from edgefl.server.client_choice import ClientChoice
+from edgefl.server.client_tags import ClientTags
 
 
 class Presence:
-    """The enrolled clients, and the time at which the clients that count as present were last heard of.
+    """The time at which every enrolled client was last heard of.
 
-    within_s  seconds for which a client that has left still counts. None: every client always counts
     At a restart all enrolled clients count as just heard of, because the end of the server broke their connections.
     """
 
-    def __init__(self, within_s: float | None, enrolled: Iterable[int], now: float) -> None:
-        self._within_s, self._began = within_s, now
+    def __init__(self, enrolled: Iterable[int], now: float) -> None:
+        self._began = now
         self._known = array("q", sorted(enrolled))
         self._enrolled: ClientSet | None = None  # the clients of `_known`, until it changes
-        self._heard: OrderedDict[int, float] = OrderedDict()  # the client of the earliest time comes first
+        self._heard: OrderedDict[int, float] = OrderedDict()  # since the beginning. The last time comes last
 
     def hear(self, client: int, now: float) -> None:
         """Note that the client is there, or was there until now. `now` never falls from call to call."""
         if not self._is_known(client):
             self._known.insert(bisect_left(self._known, client), client)
             self._enrolled = None
-        if self._within_s is not None:
-            self._heard[client] = now
-            self._heard.move_to_end(client)
+        self._heard[client] = now
+        self._heard.move_to_end(client)
 
     @property
     def enrolled(self) -> ClientSet:
@@ -39,19 +39,31 @@ class Presence:
             self._enrolled = ClientSet(self._known[:])
         return self._enrolled
 
-    def lately(self, connected: Set[int], now: float) -> ClientSet | None:
-        """Return the clients that may be chosen, or None for all clients of the run.
+    def lately(self, within_s: float, connected: Set[int], now: float) -> ClientSet:
+        """Return the clients that are connected now, or were heard of within so many seconds.
 
         The steps follow the number of clients that are returned, and not the number of enrolled clients.
         """
-        if self._within_s is None:
-            return None
-        since = now - self._within_s
+        since = now - within_s
         if self._began >= since:
             return self.enrolled
-        while self._heard and next(iter(self._heard.values())) < since:
-            self._heard.popitem(last=False)
-        return ClientSet.of({*self._heard, *filter(self._is_known, connected)})
+        found = set(filter(self._is_known, connected))
+        for client, at in reversed(self._heard.items()):
+            if at < since:
+                break
+            found.add(client)
+        return ClientSet.of(found)
+
+    def fulfilling(self, choice: ClientChoice, known: ClientTags, connected: Set[int], now: float) -> ClientSet:
+        """Return the clients for which the condition holds, by their tags and by when they were heard of."""
+        return ClientSet.of(
+            client
+            for client in self._known
+            if choice.holds(known.values(client, 0.0 if client in connected else now - self._at(client)))
+        )
+
+    def _at(self, client: int) -> float:
+        return self._heard.get(client, self._began)
 
     def _is_known(self, client: int) -> bool:
         at = bisect_left(self._known, client)

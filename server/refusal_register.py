@@ -1,7 +1,8 @@
-"""The clients whose devices take no part, because they have refused the server or were refused for good.
+"""The clients that take no part: their devices have refused the server, have left, or were refused for good.
 
-Such a client is absent from the open round and from later rounds and evaluations, until its device comes back. Each
-change is made durable (DeviceRefusal). round_sequence.py decides when a round closes without such clients.
+Such a client is absent from the open round and from later rounds and evaluations, until its device comes back. A client
+that the operator has removed is absent until the operator takes it back. Each change is made durable (DeviceRefusal,
+ClientRemoved). round_sequence.py decides when a round closes without such clients.
 """
 
 from __future__ import annotations
@@ -12,19 +13,34 @@ from collections.abc import Set as AbstractSet
 from edgefl.protocol.wire.messages import LONGEST_TEXT
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.events import DeviceRefusal, Say
+from edgefl.server.member_records import ClientRemoved
 from edgefl.system.log_lines import Alert, LogLine
 
 
 class RefusalRegister:
-    """The register of absent clients. `reasons` has the reason by client, whose record may not be durable yet."""
+    """The register of absent clients.
 
-    def __init__(self, reasons: Mapping[int, str], queue: ActionQueue) -> None:
-        self.reasons, self._queue = dict(reasons), queue
+    reasons  why the client's device takes no part, by client. The record may not be durable yet
+    removed  why the operator has removed the client, by client
+    """
+
+    def __init__(self, reasons: Mapping[int, str], removed: Mapping[int, str], queue: ActionQueue) -> None:
+        self.reasons, self.removed, self._queue = dict(reasons), dict(removed), queue
 
     @property
     def clients(self) -> AbstractSet[int]:
         """The clients that are absent."""
-        return self.reasons.keys()
+        return self.reasons.keys() | self.removed.keys() if self.removed else self.reasons.keys()
+
+    def ban(self, client: int, reason: str) -> None:
+        """Note that the operator has removed the client."""
+        self.removed[client] = reason
+        self._queue.save(ClientRemoved(client, reason))
+
+    def readmit(self, client: int) -> None:
+        """Note that the operator takes the client's device back."""
+        if self.removed.pop(client, None) is not None:
+            self._queue.save(ClientRemoved(client, ""))
 
     def add(self, client: int, reason: str) -> None:
         """Note that the client's device takes no part for this reason."""

@@ -48,6 +48,7 @@ from edgefl.server.events import (
     RoundClosed,
     RoundEvaluated,
     RunCompleted,
+    RunDrained,
     Save,
     Say,
     Send,
@@ -55,6 +56,7 @@ from edgefl.server.events import (
     Traffic,
     WakeAt,
 )
+from edgefl.server.member_records import AnswerOperator
 from edgefl.server.relay_nodes import RelayNode
 from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 from edgefl.server.server_log import Log
@@ -275,6 +277,8 @@ class RelayServer:
                 self._wake = action.time
             elif isinstance(action, Say):
                 self.say(action.line)
+            elif isinstance(action, AnswerOperator | RunDrained):
+                continue  # envelopes bring no commands
             elif isinstance(action, RunCompleted):
                 self.is_done = True
             elif (node := self._links.get(action.link)) is not None:

@@ -55,6 +55,15 @@ class RoundDeadline:
         self._times: deque[float] = deque(maxlen=rule.window if isinstance(rule, AdaptiveDeadline) else 1)
         self._begun: dict[int, _StartedRound] = {}
 
+    def follow(self, rule: Deadline, round: int) -> float | None:
+        """Follow another rule from the open round on. Return the deadline of this round in seconds, or None."""
+        times = self._times
+        self._rule, self._last_s = rule, None
+        self._times = deque(times, maxlen=rule.window if isinstance(rule, AdaptiveDeadline) else 1)
+        if round in self._begun:
+            self._begun[round].limit_s = self.limit_s
+        return self.limit_s
+
     @property
     def limit_s(self) -> float | None:
         """The seconds after which a round that begins now is closed, or None for no deadline."""

@@ -13,11 +13,12 @@ from edgefl.errors import RunError
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.exchange import ReplyClaim
 from edgefl.methods.task import State, Task
+from edgefl.server.client_tags import ClientTags
 from edgefl.server.open_round import OpenRound
 from edgefl.server.open_tasks import OpenTasks
 from edgefl.server.round_kinds import opened
 from edgefl.server.round_planner import Planner
-from edgefl.server.round_rules import Rules
+from edgefl.server.run_control import RunControl
 from edgefl.server.run_progress import Progress
 from edgefl.server.throughput_declarations import ThroughputDeclarations
 from edgefl.server.verdict_log import Rulings
@@ -35,13 +36,15 @@ class RoundOpening:
         self,
         task: Task,
         algorithm: Algorithm,
-        rules: Rules,
+        control: RunControl,
+        tags: ClientTags,
         progress: Progress,
         rulings: Rulings,
         declarations: ThroughputDeclarations,
     ) -> None:
+        rules = control.rules
         self._rules, self._rulings, self._stored = rules, rulings, progress
-        self.planner = Planner(task, algorithm, rules, declarations.throughputs.at)
+        self.planner = Planner(task, algorithm, control, tags, declarations.throughputs.at)
         self.begun = progress.opened
         self.tasks: OpenTasks | None = None
         if rules.asynchronous is not None:

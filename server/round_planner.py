@@ -14,9 +14,10 @@ from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.asynchronous import with_places
 from edgefl.methods.task import State, Task
 from edgefl.methods.throughput import Throughput
+from edgefl.server.client_tags import ClientTags
 from edgefl.server.open_tasks import OpenTasks
 from edgefl.server.presence import Presence
-from edgefl.server.round_rules import Rules
+from edgefl.server.run_control import RunControl
 
 
 class Planner:
@@ -31,18 +32,19 @@ class Planner:
         self,
         task: Task,
         algorithm: Algorithm,
-        rules: Rules,
+        control: RunControl,
+        tags: ClientTags,
         throughputs: Callable[[int], Mapping[int, Throughput]] = lambda round: {},
     ) -> None:
         """Make the planner. `throughputs` returns how fast clients are, as it holds in a round."""
         self.task = self._everybody = task
         self.algorithm = algorithm
-        self._algorithm, self._rules, self._throughputs = algorithm, rules, throughputs
+        self._algorithm, self._control, self._tags, self._throughputs = algorithm, control, tags, throughputs
         self._plans: list[Plan] | None = None
 
     def start(self, enrolled: Iterable[int], now: float) -> None:
         """Begin with the clients that have enrolled in an earlier process. Call it before any other method."""
-        self._presence = Presence(self._rules.seen_s, enrolled, now)
+        self._presence = Presence(enrolled, now)
 
     def hear(self, client: int, now: float) -> None:
         """Note that the client is there, or was there until now."""
@@ -93,13 +95,13 @@ class Planner:
             return None
         everybody = range(self._everybody.clients)
         out = refusing if tasks is None else {*refusing, *tasks.clients}
-        found = self._presence.lately(connected, now)
-        if found is None:
-            found = self._presence.enrolled if self._rules.among_enrolled else ClientSet(everybody)
-        elif not out:
-            return found
-        left = found.without(out)
-        return None if len(left) == len(everybody) else left
+        rules, presence = self._control.rules, self._presence
+        if rules.choice is not None:
+            return presence.fulfilling(rules.choice, self._tags, connected, now).without(out)
+        if rules.seen_s is not None:
+            return presence.lately(rules.seen_s, connected, now).without(out)
+        found = (presence.enrolled if rules.among_enrolled else ClientSet(everybody)).without(out)
+        return None if len(found) == len(everybody) else found
 
     def again(
         self,
@@ -138,10 +140,8 @@ class Planner:
         plans = early_stopping.plans(self.algorithm, self.task, state, round)
         for plan in plans:
             if candidates is not None and plan.client not in candidates:
-                if self._rules.seen_s is None:  # nobody asked for a choice, so a method without one may plan everybody
+                if not self._control.is_selecting:  # a method without a choice of its own may plan everybody
                     return self._plan(state, round, None, tasks, places)
                 name = self._algorithm.name
-                raise RunError(
-                    f"{name} plans client {plan.client} for round {round}; expected a client that was seen lately"
-                )
+                raise RunError(f"{name} plans client {plan.client} for round {round}; expected one that may be chosen")
         return plans

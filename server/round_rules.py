@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
+from edgefl.server.client_choice import ClientChoice
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ class Rules:
     values                 number format of the payloads
     seen_s                 a round's clients are chosen among those seen within these seconds. None: among all clients
     among_enrolled         where `seen_s` is None, a round's clients are chosen among those that have enrolled
+    is_open                devices that ask for any id get ids that are spread over the range (client_links.py)
+    choice                 condition on the enrolled clients among which a round's clients are chosen, in place of
+                           `seen_s` and `among_enrolled`. None: no condition
+    come_again_s           mean time in seconds for which a device that may sleep is sent away if it has nothing to do.
+                           None: devices stay connected
     aggregation_settings   how accepted replies are aggregated when a round closes
     asynchronous           settings of asynchronous rounds. None: a round waits for its clients
     secure                 settings of secure aggregation. None: the server reads every reply
@@ -43,6 +49,9 @@ class Rules:
     aggregation_settings: AggregationSettings = field(default_factory=AggregationSettings)
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
     among_enrolled: bool = False
+    is_open: bool = False
+    choice: ClientChoice | None = None
+    come_again_s: float | None = None
     evaluate_first: bool = False
     secure: SecureSettings | None = None
     asynchronous: AsynchronousRounds | None = None
@@ -52,7 +61,7 @@ class Rules:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}={value}; expected {name} >= 1")
-        for name in ("deadline_s", "evaluation_deadline_s", "seen_s"):
+        for name in ("deadline_s", "evaluation_deadline_s", "seen_s", "come_again_s"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, AdaptiveDeadline) and not 0 < value < float("inf"):
                 raise ValueError(f"{name}={value}; expected a finite time > 0")

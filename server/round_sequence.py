@@ -23,19 +23,33 @@ from edgefl.methods.rounds.exchange import NOT_DECLARED, ReplyClaim
 from edgefl.methods.rounds.round_metrics import Tested, accepts_nobody, stuck
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
-from edgefl.protocol.wire.messages import Evaluated, Finished, GroupReady, Train, Trained
+from edgefl.protocol.wire.messages import Evaluated, GroupReady, Trained
 from edgefl.protocol.wire.printable import printable
 from edgefl.server import waiting_text
 from edgefl.server.action_queue import ActionQueue
-from edgefl.server.client_links import ClientConnection, Clients
-from edgefl.server.events import ReplyJudged, RoundClosed, RoundEvaluated, RoundOpened, RunCompleted, Say, WakeAt
+from edgefl.server.attendance import Attendance
+from edgefl.server.client_links import Clients
+from edgefl.server.client_requests import ClientRequests
+from edgefl.server.client_tags import ClientTags
+from edgefl.server.events import (
+    ReplyJudged,
+    RoundClosed,
+    RoundEvaluated,
+    RoundOpened,
+    RunCompleted,
+    RunDrained,
+    Say,
+    WakeAt,
+)
 from edgefl.server.group_steps import GroupSteps
 from edgefl.server.open_round import OpenRound, as_trained
+from edgefl.server.operator_command import DEADLINE, EVALUATION_DEADLINE
 from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_deadline import RoundDeadline
 from edgefl.server.round_evaluation import OpenEvaluation
 from edgefl.server.round_opening import RoundOpening
 from edgefl.server.round_rules import Rules
+from edgefl.server.run_control import RunControl
 from edgefl.server.run_progress import Progress
 from edgefl.server.throughput_declarations import ThroughputDeclarations
 from edgefl.server.verdict_log import Rulings
@@ -60,7 +74,8 @@ class RoundSequence:
         self,
         task: Task,
         algorithm: Algorithm,
-        rules: Rules,
+        control: RunControl,
+        tags: ClientTags,
         state: State,
         progress: Progress,
         clients: Clients,
@@ -74,13 +89,15 @@ class RoundSequence:
         """Make the sequence. `state` is the method's state after the last closed round of `progress`, and `initial` its
         state before round 1. `common` evaluates a model on the test set that no client owns.
         """
-        self._task, self._algorithm, self._rules, self._common = task, algorithm, rules, common
+        self._task, self._algorithm, self._control, self._common = task, algorithm, control, common
         self._clients, self._rulings, self._declarations, self._queue = clients, rulings, declarations, queue
         self._refusals = refusals
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state, self._initial = state, state if initial is None else initial
         self.phase: Phase = "waiting"
-        self._opening = RoundOpening(task, algorithm, rules, progress, rulings, declarations)
+        rules = control.rules
+        self.attendance = Attendance(clients, refusals, rules.wait_for)
+        self._opening = RoundOpening(task, algorithm, control, tags, progress, rulings, declarations)
         self._planner, self._tasks = self._opening.planner, self._opening.tasks
         self._deadlines = RoundDeadline(rules.deadline_s, progress.deadline_s)
         self._evaluation_deadlines = RoundDeadline(rules.evaluation_deadline_s)
@@ -88,7 +105,9 @@ class RoundSequence:
         self.evaluation: OpenEvaluation | None = None
         self._opened_at = 0.0
         self._deadline: float | None = None
-        self.groups = GroupSteps(clients, queue, self.ask, self._wake_after, self._close)
+        deadlines = self._deadlines, self._evaluation_deadlines
+        self.requests = ClientRequests(self, clients, declarations, deadlines, queue, rules.come_again_s)
+        self.groups = GroupSteps(clients, queue, self.requests.ask, self._wake_after, self._close)
         self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
         self._log_record: dict[str, Any] = {}  # metrics of the last closed round
 
@@ -98,25 +117,18 @@ class RoundSequence:
         self.go_on(now)
 
     @property
-    def wanted(self) -> int:
-        """The number of enrolments that round 1 waits for. Clients that were refused at enrolment are not awaited."""
-        turned_away = sum(client not in self._clients.capacities for client in self.refusing)
-        return max(1, min(self._awaited_at_first, self._task.clients - turned_away))
-
-    @property
     def refusing(self) -> AbstractSet[int]:
         """The clients that are absent, as their devices have refused or were refused."""
         return self._refusals.clients
 
     @property
-    def _is_refused_by_all(self) -> bool:
-        """True if nobody who has come takes part, and as many have come as round 1 waits for."""
-        return len(self.refusing) >= self._awaited_at_first and self.refusing >= self._clients.capacities.keys()
+    def _rules(self) -> Rules:
+        return self._control.rules
 
     @property
-    def _awaited_at_first(self) -> int:
-        """The number of clients that round 1 waits for, whether they take part or are turned away."""
-        return min(self._rules.wait_for, self._task.clients)
+    def is_over(self) -> bool:
+        """True if the run is over, of which every device is told."""
+        return self.phase == "over"
 
     @property
     def opened_at(self) -> float | None:
@@ -129,11 +141,28 @@ class RoundSequence:
 
     # Phases.
 
+    def follow_commands(self, setting: str, now: float) -> None:
+        """Follow what the operator has changed: a deadline of this name at once, all else from the next round on."""
+        self._planner.forget()
+        rules, phase = self._rules, self.phase
+        if setting == DEADLINE:
+            limit_s = self._deadlines.follow(rules.deadline_s, self.round + 1)
+        elif setting == EVALUATION_DEADLINE:
+            limit_s = self._evaluation_deadlines.follow(rules.evaluation_deadline_s, self.round)
+        if (setting, phase) in (
+            (DEADLINE, "training"),
+            (EVALUATION_DEADLINE, "scoring"),
+        ) and not self.groups.is_stepping:
+            self._wake_after(None if limit_s is None else self._opened_at + limit_s - now, now)
+        if self.phase == "waiting":
+            self.go_on(now)
+
     def go_on(self, now: float) -> None:
         """Go on after the last closed round: with its evaluation, the end, or the next round."""
         if self._empty >= self._rules.max_empty_rounds and not self.done:
             raise RunError(stuck(self.round, self._empty, self._log_record))
-        is_early = self.round == 0 and self._opening.begun is None and len(self._clients.capacities) < self.wanted
+        is_early = self.round == 0 and self._opening.begun is None and self.attendance.is_early
+        self.done |= self._control.is_stopping and self._opening.begun is None
         is_scored = self.done or is_evaluated(self.round, self._rules.eval_every, self._rules.evaluate_first)
         if self._rules.secure is not None:  # no client is asked for its scores
             is_scored &= self._common is not None and MODEL in self.state.arrays
@@ -141,7 +170,10 @@ class RoundSequence:
             self._evaluate(now)
         elif self.done:
             self._finish(now)
-        elif is_early or self._is_refused_by_all:
+        elif self._control.is_draining:
+            self.phase = "waiting"
+            self._queue.add(RunDrained())
+        elif is_early or self.attendance.is_refused_by_all or (self._control.is_paused and not self._opening.begun):
             self.phase = "waiting"
         else:
             self._begin(now)
@@ -176,7 +208,7 @@ class RoundSequence:
             self._end_training(now)
             return
         self._wake_after(deadline_s, now)
-        self._ask_everybody(now)
+        self.requests.ask_everybody(now)
 
     def _end_training(self, now: float) -> None:
         """Close the open round. With secure aggregation, its groups are opened first."""
@@ -194,7 +226,8 @@ class RoundSequence:
         self._empty = self._empty + 1 if accepts_nobody(log_record) else 0
         self.state, self.open = state, None
         now_there = self._clients.connected(), now, self.refusing
-        self.done = self.round >= self._rules.rounds or not self._opening.follows(state, self.round + 1, *now_there)
+        is_last = self.round >= self._rules.rounds or self._control.is_stopping
+        self.done = is_last or not self._opening.follows(state, self.round + 1, *now_there)
         self.phase = "storing"
         self._log_record = log_record
         self._queue.save(RoundClosed(self.round, state, log_record, self.done))
@@ -208,7 +241,7 @@ class RoundSequence:
             self._end_evaluation(now)
             return
         self._wake_after(self._evaluation_deadlines.begin(self.round, now), now)
-        self._ask_everybody(now)
+        self.requests.ask_everybody(now)
         self.end_evaluation_if_complete(now)
 
     def _end_evaluation(self, now: float) -> None:
@@ -221,7 +254,7 @@ class RoundSequence:
 
     def _finish(self, now: float) -> None:
         self.phase = "over"
-        self._ask_everybody(now)
+        self.requests.ask_everybody(now)
         self._queue.add(RunCompleted())
 
     def _wake_after(self, seconds: float | None, now: float) -> None:
@@ -229,43 +262,6 @@ class RoundSequence:
         before, self._deadline = self._deadline, None if seconds is None else now + seconds
         if before != self._deadline:
             self._queue.add(WakeAt(self._deadline))
-
-    # Requests to clients.
-
-    def ask(self, link: ClientConnection, now: float) -> None:
-        """Send what this client has to do at this time, if it has anything to do."""
-        if self.open is not None and link.client in self.open.clients:
-            number = self.open.round_of(link.client)
-            message = self.open.message_for(link.client, link.pending == number, self.left_s(now))
-            if number < self.open.number and link.asked == number:
-                return  # its device trains since an earlier round
-            if isinstance(message, Train) and not self._declarations.holds(link):
-                link.asked = number
-                self._deadlines.ask(self.open.number, link.client)
-                self._queue.send(link, message)
-            elif message is not None and not isinstance(message, Train):
-                self._queue.send(link, message)
-        elif self.evaluation is not None and link.client not in self.evaluation.answers:
-            self._evaluation_deadlines.ask(self.evaluation.round, link.client)
-            self._queue.send(link, self.evaluation.request)
-        elif self.phase == "over":
-            self.tell_end(link)
-
-    def tell_end(self, link: ClientConnection) -> None:
-        """Tell the client that the run is over, unless it still owes a reply. The verdict on the reply comes first."""
-        if not link.pending:
-            self._queue.send(link, Finished(f"the run ended after round {self.round}"))
-
-    def is_free(self, link: ClientConnection) -> bool:
-        """Return whether the client is planned in the open round, is not asked yet, and has not sent its reply."""
-        if self.open is None or link.client not in self.open.clients:
-            return False
-        is_asked = self.open.round_of(link.client) in (link.asked, link.pending)
-        return not is_asked and link.client not in self.open.answers
-
-    def _ask_everybody(self, now: float) -> None:
-        for link in self._clients.admitted():
-            self.ask(link, now)
 
     # Messages of clients.
 
@@ -316,7 +312,7 @@ class RoundSequence:
         Raises  RunError if nobody is left who takes part.
         """
         self._planner.forget()
-        if self.phase in ("waiting", "training") and self._is_refused_by_all:
+        if self.phase in ("waiting", "training") and self._refusals.reasons and self.attendance.is_refused_by_all:
             client, reason = min(self._refusals.reasons.items())
             raise RunError(f"no device takes part: {len(self.refusing)} refused; client {client}: {printable(reason)}")
         if self.phase == "waiting":

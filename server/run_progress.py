@@ -12,6 +12,7 @@ from typing import NamedTuple
 from edgefl.methods.task import State
 from edgefl.methods.throughput import Throughput
 from edgefl.server.events import GroupEvent, Outcome, ReplyJudged
+from edgefl.server.member_records import OperatorCommand
 
 
 class Ruling(NamedTuple):
@@ -57,6 +58,10 @@ class Progress:
     throughputs  by (client, round): the speed of its device, which plans follow from that round on
     provenances  (client, provenance) of every device so far
     refusals    by client, why its device refused, or was refused, if it has not come back since
+    removed     by client, why the operator has removed it
+    tags        by client, the tags that its device has told
+    commands    commands of the operator, in the order in which they were carried out
+    keeps_commands  whether the run can keep commands. Runs of earlier versions cannot
     rulings     by (round, client), for every planned client of every round so far, or for those that devices may still
                 ask for. None where no reply has come
     earlier     closed rounds with open tasks, in an asynchronous run
@@ -83,5 +88,9 @@ class Progress:
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
     refusals: Mapping[int, str] = field(default_factory=dict)
     provenances: tuple[tuple[int, str], ...] = ()
+    removed: Mapping[int, str] = field(default_factory=dict)
+    tags: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    commands: tuple[OperatorCommand, ...] = ()
+    keeps_commands: bool = True
     declared: Mapping[int, int] = field(default_factory=dict)
     throughputs: Mapping[tuple[int, int], Throughput] = field(default_factory=dict)

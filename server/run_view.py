@@ -14,6 +14,7 @@ from edgefl.server.device_history import DeviceHistory
 from edgefl.server.device_rows import DeviceRow, device_rows, waited_for
 from edgefl.server.endpoint import read_endpoint
 from edgefl.server.live_file import is_alive, read_live
+from edgefl.server.run_control import commanded_rounds
 from edgefl.server.run_history import is_served
 
 
@@ -58,7 +59,7 @@ class RunView:
             "clients": self.experiment.clients,
             "enrolled": sum(row.enrolled for row in self.rows),
             "connected": sum(bool(row.connected) for row in self.rows),
-            "rounds": self.experiment.rounds,
+            "rounds": commanded_rounds(history.commands, self.experiment.rounds),
             "closed": history.closed,
             "done": history.done,
             "open": None if history.opened is None else {"round": number, "clients": len(history.opened)},

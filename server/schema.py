@@ -59,6 +59,23 @@ CREATE TABLE refusals (  -- of clients that take no part until their devices com
     client INTEGER PRIMARY KEY,
     reason TEXT NOT NULL
 );
+CREATE TABLE removed (  -- clients that the operator has removed; not in databases from before, like the next two
+    client INTEGER PRIMARY KEY,
+    reason TEXT NOT NULL
+);
+CREATE TABLE tags (  -- of clients, as their devices have told them last
+    client INTEGER,
+    name TEXT,
+    value TEXT NOT NULL,
+    PRIMARY KEY (client, name)
+) WITHOUT ROWID;
+CREATE TABLE commands (  -- of the operator, in the order in which they were carried out
+    place INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    given REAL NOT NULL,     -- seconds since 1970
+    round INTEGER NOT NULL,  -- the last closed round at that time
+    words TEXT NOT NULL      -- as JSON
+);
 CREATE TABLE rounds (
     round INTEGER PRIMARY KEY,
     deadline REAL,    -- seconds after which it is closed; NULL: never

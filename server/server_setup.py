@@ -45,13 +45,14 @@ def host(
     patience: Patience | None = None,
     accepting: Collection[int] = (),
     trust: TrustFiles | None = None,
+    drain_s: float = 0.0,
 ) -> Server:
     """Return the server of an experiment with one method, resumed from `store`. See Coordinator for `accepting`, and
     Server for `trust`.
     """
     coordinator, offer = staff(assembled, store, rules, keys, accepting)
     service = ConnectionTerms(**vars(offer), patience=patience or Patience())
-    return Server(coordinator, store, service, say, watch, trust)
+    return Server(coordinator, store, service, say, watch, trust, drain_s)
 
 
 def staff(

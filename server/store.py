@@ -34,7 +34,7 @@ from edgefl.methods.rounds.participation import TRAINED
 from edgefl.methods.throughput import Throughput
 from edgefl.protocol.wire import messages
 from edgefl.protocol.wire.messages import Trained
-from edgefl.server import client_bitmap, directory_check, group_log, log_pruning, task_log
+from edgefl.server import client_bitmap, directory_check, group_log, log_pruning, membership_log, task_log
 from edgefl.server.array_files import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.events import (
     ClientStateLost,
@@ -52,6 +52,7 @@ from edgefl.server.events import (
     Traffic,
 )
 from edgefl.server.last_commit import LastCommit
+from edgefl.server.member_records import ClientRemoved, OperatorCommand, TagsRecorded
 from edgefl.server.row_digest import Account, last_commit
 from edgefl.server.run_progress import Progress, Ruling
 from edgefl.server.schema import DATABASE, LOG, create, has_table, open_for_writing
@@ -182,6 +183,8 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
     """Add a record to the transaction. To write a record twice has the effect of writing it once."""
     if isinstance(record, GroupEvent):
         group_log.write(database, record)
+    elif isinstance(record, DeviceRefusal | ClientRemoved | TagsRecorded | OperatorCommand):
+        membership_log.write(database, record)
     elif isinstance(record, RoundOpened | ReplyJudged | RoundClosed | RoundEvaluated | Traffic):
         _write_of_round(database, record, digests)
     else:
@@ -190,7 +193,7 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
 
 def _write_of_client(
     database: sqlite3.Connection,
-    record: Enrolment | DeviceReplaced | ClientStateLost | ProvenanceRecorded | ThroughputRecorded | DeviceRefusal,
+    record: Enrolment | DeviceReplaced | ClientStateLost | ProvenanceRecorded | ThroughputRecorded,
 ) -> None:
     """Add to the transaction what one client's device has said, or has lost."""
     execute = database.execute
@@ -210,10 +213,6 @@ def _write_of_client(
             "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (record.client, record.since, *record.throughput),
         )
-    elif isinstance(record, DeviceRefusal) and has_table(database, "refusals"):
-        execute("DELETE FROM refusals WHERE client = ?", (record.client,))
-        if record.reason:
-            execute("INSERT INTO refusals VALUES (?, ?)", (record.client, record.reason))
 
 
 def _write_of_round(
@@ -295,14 +294,12 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
         declared=dict(database.execute("SELECT client, examples FROM clients WHERE examples IS NOT NULL")),
         provenances=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
         throughputs=_throughputs(database),
-        refusals=_refusals(database),
+        refusals=membership_log.refusals(database),
+        removed=membership_log.removed(database),
+        tags=membership_log.tags(database),
+        commands=membership_log.commands(database),
+        keeps_commands=membership_log.is_kept(database),
     )
-
-
-def _refusals(database: sqlite3.Connection) -> dict[int, str]:
-    if not has_table(database, "refusals"):
-        return {}
-    return dict(database.execute("SELECT client, reason FROM refusals ORDER BY client"))
 
 
 def _throughputs(database: sqlite3.Connection) -> dict[tuple[int, int], Throughput]:

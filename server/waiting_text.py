@@ -38,6 +38,16 @@ def candidates(round: int, seen_s: float) -> str:
     return f"round {round} waits for clients: no client that it may choose was seen in the last {seen_s:g} s"
 
 
+def condition(round: int, text: str) -> str:
+    """Return the line for the time in which no client fulfils the condition on which clients are chosen."""
+    return f"round {round} waits for clients: no enrolled client fulfils {text}"
+
+
+def paused(round: int) -> str:
+    """Return the line for the time in which the operator lets no round open."""
+    return f"round {round} waits for the operator: the run is paused, until `edgefl control RUN resume`"
+
+
 def refusals(round: int, refusing: Set[int]) -> str:
     """Return the line for the time in which every device has refused."""
     return (

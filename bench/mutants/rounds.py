@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "older-reply-owed",
-        "server/round_sequence.py",
+        "server/client_requests.py",
         "link.pending == number",
         "bool(link.pending)",
         "a device that owes the reply of an earlier round is not asked",

@@ -85,7 +85,8 @@ class DeviceProcess(Process):
 
     def _environment(self) -> DeviceEnvironment:
         random_bytes = self._stream.randbytes
-        return DeviceEnvironment(self._say, self._pause, lambda: self.schedule.now, self._training, random_bytes)
+        world = DeviceEnvironment(self._say, self._pause, lambda: self.schedule.now, self._training, random_bytes)
+        return world._replace(sleep=self.fiber.sleep)
 
     def _profile(self) -> DeviceProfile:
         return DeviceProfile(self.client, self._key, 1.0, LARGEST_MODEL)

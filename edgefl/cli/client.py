@@ -6,6 +6,8 @@ import argparse
 import random
 import secrets
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from edgefl.cli.access_error import sentence
 from edgefl.cli.client_options import add_arguments as add_arguments
@@ -17,7 +19,7 @@ from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile, SecureProfile
 from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
-from edgefl.deployment.device.participation import take_part
+from edgefl.deployment.device.participation import leave, take_part
 from edgefl.deployment.device.reconnection import delay_s
 from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
@@ -37,6 +39,10 @@ LONGEST_S = 1e8  # time in seconds that a round may take, as timers cannot count
 def run(options: argparse.Namespace) -> int:
     """Check the request, then take part until the run is over."""
     server = None if options.flower is not None else _server(options)
+    if options.leave:
+        return _leave(options, server)
+    if options.data is None:
+        raise RequestError("--data is missing; expected the file of the device's samples")
     try:
         data = Data(*read_partition(options.data, options.max_memory))
         options.id = client_of(options.data) if options.id is None and options.key is None else options.id
@@ -51,26 +57,58 @@ def run(options: argparse.Namespace) -> int:
         from edgefl.cli import flower_device
 
         return flower_device.take_part(options, profile, data, world)
-    context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
-    former = None if options.former_key is None else read_key(options.former_key)
-    directory = StateDirectory(options.state, former)
+    talk, directory = _talk(options, server, world), _directory(options)
     if base is not None:
         BaseStore(directory.path / FOLDER).keep_model(base.params)
+    _warn(options, server, profile)
+    with _printable():
+        reason = take_part(directory, profile, data, world, talk, make)
+    _over(directory, reason, options.keep_runs)
+    return 0
+
+
+def _leave(options: argparse.Namespace, server: ServerAddress | None) -> int:
+    """Tell the server that the device leaves its run."""
+    if server is None:
+        raise RequestError("--leave with --flower; expected --server, as envelopes have no message for it")
+    if not options.state.is_dir():
+        raise RequestError(f"--leave with --state {options.state}, which is no directory; expected the device's state")
+    profile, world = _profile(options), _world(None)
+    talk, directory = _talk(options, server, world), _directory(options)
+    _warn(options, server, profile)
+    with _printable():
+        reason = leave(directory, profile, world, talk)
+    say(LogLine(f"the server says: {reason}", "left"))
+    return 0
+
+
+def _talk(options: argparse.Namespace, server: ServerAddress, world: DeviceEnvironment) -> Callable[[Party], str]:
+    """Return the function that lets a party talk to the server."""
+    context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
+    return lambda party: DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
+
+
+def _directory(options: argparse.Namespace) -> StateDirectory:
+    former = None if options.former_key is None else read_key(options.former_key)
+    return StateDirectory(options.state, former)
+
+
+def _warn(options: argparse.Namespace, server: ServerAddress, profile: DeviceProfile) -> None:
+    """Say what --insecure means here."""
     if options.insecure:
-        say(Alert(_warning(server, options.key is not None, context is not None)))
+        say(Alert(_warning(server, options.key is not None, _uses_tls(options))))
     if line := secure_settings.warning(profile.secure, mark="--"):
         say(Alert(line))
 
-    def talk(party: Party) -> str:
-        return DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
 
+@contextmanager
+def _printable() -> Iterator[None]:
+    """Make the text of an error printable, as the server's words may be in it."""
     try:
-        reason = take_part(directory, profile, data, world, talk, make)
+        yield
     except EdgeflError as error:
-        error.args = (printable(str(error)),)  # the server's words may be in it
+        error.args = (printable(str(error)),)
         raise
-    _over(directory, reason, options.keep_runs)
-    return 0
 
 
 def _base(options: argparse.Namespace) -> Model | None:
@@ -155,8 +193,23 @@ def _profile(options: argparse.Namespace) -> DeviceProfile:
     key = None if options.key is None else read_key(options.key)
     limits = options.max_model, options.max_memory, options.max_seconds
     told = not options.no_throughput, options.accept_data
-    secure = _secure(options)
-    return DeviceProfile(options.id, key, options.capacity, *limits, _allowed(options.allow_method), *told, secure)
+    allowed, secure = _allowed(options.allow_method), _secure(options)
+    profile = DeviceProfile(options.id, key, options.capacity, *limits, allowed, *told, secure)
+    return profile._replace(tags=_tags(options), sleeps=options.sleep)
+
+
+def _tags(options: argparse.Namespace) -> dict[str, str]:
+    if options.flower is not None and (options.tag or options.sleep):
+        name = f"--tag {options.tag[0]}" if options.tag else "--sleep"
+        raise RequestError(f"{name} with --flower; expected --server, as envelopes have no message for it")
+    if not options.tag:
+        return {}
+    from edgefl.protocol.wire.tag_text import parse_tags
+
+    try:
+        return parse_tags(options.tag)
+    except ValueError as error:
+        raise RequestError(f"--tag: {error}") from None
 
 
 def _secure(options: argparse.Namespace) -> SecureProfile | None:

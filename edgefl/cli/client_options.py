@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("server and samples")
     _add_server_and_samples(where)
     _add_base(where)
+    _add_attendance(parser.add_argument_group("attendance"))
     _add_limits(parser.add_argument_group("limits of the device"))
     _add_training(parser.add_argument_group("training"))
     _add_durations(parser.add_argument_group("durations"))
@@ -44,9 +45,8 @@ def _add_server_and_samples(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--data",
         type=Path,
-        required=True,
         metavar="FILE.npz",
-        help="file of the device's samples, as `edgefl partition` writes it",
+        help="file of the device's samples, as `edgefl partition` writes it. Only --leave works without it.",
     )
     parser.add_argument(
         "--accept-data",
@@ -71,6 +71,29 @@ def _add_base(parser: argparse._ArgumentGroup) -> None:
         metavar="FILE.safetensors",
         help="model file on the device, as `edgefl convert` writes it. The device does not download frozen "
         "parameters of a run that are in the file. (default: the device downloads frozen parameters once)",
+    )
+
+
+def _add_attendance(parser: argparse._ArgumentGroup) -> None:
+    """Add what the device tells the server about its presence in the run."""
+    parser.add_argument(
+        "--tag",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="tag that the server is told about the device, such as site=north. Name and value have 1 to 64 letters, "
+        "digits and characters of _.:/+-. Repeat the option for more tags.",
+    )
+    parser.add_argument(
+        "--sleep",
+        action="store_true",
+        help="let the server send the device away for a while when it has no work. The device connects again then.",
+    )
+    parser.add_argument(
+        "--leave",
+        action="store_true",
+        help="tell the server that the device leaves the run, and end. The files in --state stay. A later start of the "
+        "device without --leave is its return.",
     )
 
 

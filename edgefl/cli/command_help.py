@@ -53,6 +53,9 @@ HELP = {  # command -> its help
     "report": CommandHelp(("edgefl report first second -o report.html",)),
     "status": CommandHelp(("edgefl status first", "edgefl status first --devices --watch 5")),
     "devices": CommandHelp(("edgefl devices first --watch",)),
+    "control": CommandHelp(
+        ("edgefl control first pause", "edgefl control first set deadline=60", "edgefl control first remove 3"),
+    ),
     "page": CommandHelp(("edgefl page first --listen 127.0.0.1:8080",)),
     "client": CommandHelp(
         (

@@ -22,6 +22,7 @@ COMMANDS = {  # name, which is also the name of its module in edgefl/cli/ -> wha
     "report": "write one HTML file that compares runs: curves, tables, clients, costs, settings",
     "status": "show the progress of a served run",
     "devices": "show every device of a served run: connection, activity, rounds",
+    "control": "pause, stop or change a served run, and remove clients",
     "page": "show a served run in a browser, during the run or after it",
     "client": "take part in a run as one device",
     "agent": "keep a device in service: the device joins one run after another while its conditions hold",

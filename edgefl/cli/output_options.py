@@ -18,6 +18,7 @@ JSON = {  # command with --json -> sentences about its object, which follow the 
     "report": "",
     "status": " With --watch every look is an object in a line of its own.",
     "devices": " With --watch every look is an object in a line of its own.",
+    "control": "",
     "agent": " The option needs --status or --check.",
     "partition": "",
     "keys": "",

@@ -19,7 +19,6 @@ from edgefl.cli.log_writer import say
 from edgefl.cli.page import announce
 from edgefl.cli.page_options import PageRequest, half_of_tls, page_request
 from edgefl.cli.page_process import page_beside
-from edgefl.cli.serve_options import ENROLLED
 from edgefl.cli.serve_options import add_arguments as add_arguments
 from edgefl.cli.serve_progress import ServeProgress
 from edgefl.cli.serve_warnings import PartitionComparison, early_start, large_model, small_partition
@@ -41,6 +40,7 @@ from edgefl.server import run_history
 from edgefl.server.admission import Caps
 from edgefl.server.event_loop import serve
 from edgefl.server.listener import ListenAddress, bound
+from edgefl.server.operator_command import Selection
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import host
@@ -98,7 +98,9 @@ def _serve(request: _ServeRequest, is_insecure: bool, page: PageRequest | None, 
         comparison = PartitionComparison([len(split.train) for split in federation.clients], say)
         watch = ServeProgress(experiment, run_history.metrics(request.path), most, comparison)
         given = request.rules, request.keys, say, watch
-        server = host(request.assembled, store, *given, accepting=request.accepting, trust=request.trust)
+        server = host(
+            request.assembled, store, *given, accepting=request.accepting, trust=request.trust, drain_s=request.drain_s
+        )
         if line := large_model(len(server.service.model)):
             say(Alert(line))
         with ExitStack() as stack:
@@ -106,7 +108,8 @@ def _serve(request: _ServeRequest, is_insecure: bool, page: PageRequest | None, 
             if page is not None:
                 announce(page, token)
                 stack.enter_context(page_beside(request.path, page, token, log_writer.flags(), say))
-            serve(server, request.address, watch.ready(request.path), request.linger_s)
+            if not serve(server, request.address, watch.ready(request.path), request.linger_s):
+                say(f"ended between two rounds, as the operator asked; continue with --resume {request.path}")
     return 0
 
 
@@ -120,6 +123,7 @@ class _ServeRequest:
     address: ListenAddress
     keys: dict[int, bytes] | None
     linger_s: float
+    drain_s: float
     keep_rounds: int
     accepting: list[int]
     accept_data: bool
@@ -135,7 +139,18 @@ class _ServeRequest:
 
 def _request(options: dict[str, Any]) -> _ServeRequest:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
-    extra = ("select", "keep_rounds", "accept_data", "accept_loss", "max_empty_rounds", "linger", *LOOKS)
+    extra = (
+        "select",
+        "open",
+        "come_again",
+        "drain",
+        "keep_rounds",
+        "accept_data",
+        "accept_loss",
+        "max_empty_rounds",
+        "linger",
+        *LOOKS,
+    )
     how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST, *secure_serving.NAMES)})
     _check_asked(how)
     secure = secure_serving.prepare(how, options)
@@ -148,11 +163,12 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
         how.quorum,
         how.deadline,
         how.evaluation_deadline,
-        how.wait_for or experiment.clients,
+        how.wait_for or (min(experiment.per_round, experiment.clients) if how.open else experiment.clients),
         experiment.values,
-        None if how.select == ENROLLED else how.select,
+        **(how.select or Selection(among_enrolled=how.open))._asdict(),
+        is_open=how.open,
         max_empty_rounds=how.max_empty_rounds,
-        among_enrolled=how.select == ENROLLED,
+        come_again_s=how.come_again,
         evaluate_first=experiment.evaluates_first,
         secure=secure,
         asynchronous=asynchronous_rounds(experiment),
@@ -167,7 +183,7 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
     if how.resume is None and (path / EXPERIMENT).exists():
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
     dates = "" if how.tls_cert is None else expiry(how.tls_cert, time.time())
-    asked = how.linger, how.keep_rounds, how.accept_loss, how.accept_data
+    asked = how.linger, how.drain, how.keep_rounds, how.accept_loss, how.accept_data
     trusted = DataRecord.of_federation(assembled.federation), _trust(how, keys, address), dates
     request = _ServeRequest(assembled, path, rules, _bound(address), keys, *asked, *trusted)
     if how.resume is None:
@@ -224,9 +240,8 @@ def _bound(address: ListenAddress) -> ListenAddress:
 def _check_select(experiment: Experiment, rules: Rules) -> None:
     """Raise ValueError if --select leaves out clients that the method needs."""
     ((name, algorithm),) = experiment.algorithms().items()
-    if (rules.seen_s is not None or rules.among_enrolled) and algorithm.asks_all:
-        choice = ENROLLED if rules.seen_s is None else f"seen:{rules.seen_s:g}"
-        raise ValueError(f"--select {choice} with {name}; expected all, as it asks everybody every round")
+    if (rules.seen_s is not None or rules.among_enrolled or rules.choice) and algorithm.asks_all:
+        raise ValueError(f"--select with {name}; expected all, as it asks everybody every round")
 
 
 def _check_asynchronous(experiment: Experiment, rules: Rules, keep_rounds: int) -> None:

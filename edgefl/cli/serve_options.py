@@ -9,13 +9,13 @@ from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment, unlist
 from edgefl.cli.page_options import ANYWHERE, add_token
 from edgefl.cli.secure_serving import add_secure
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
-from edgefl.server import log_pruning
+from edgefl.server import log_pruning, operator_command
 from edgefl.server.admission import Caps
 from edgefl.server.event_loop import LINGER_S
+from edgefl.server.operator_command import Selection
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
 PORT = 7227
-ENROLLED = "enrolled"  # value of --select
 SIMULATED = ("--refresh", "--train-scores", "--held-out", "--diagnose")  # options that `serve` refuses
 
 
@@ -112,17 +112,32 @@ def _add_round_closing(how: argparse._ArgumentGroup) -> None:
 def _add_participation(how: argparse._ArgumentGroup) -> None:
     """Add the clients that the server waits for: before round 1, in a round, and at the end of the run."""
     how.add_argument(
+        "--open",
+        action="store_true",
+        help="let the number of clients grow up to --clients: rounds are chosen among the clients that have enrolled, "
+        "and round 1 waits for --per-round of them. Each capacity tier gets its share of the devices as they come.",
+    )
+    how.add_argument(
         "--wait-for",
         type=int,
         metavar="N",
-        help="number of clients that have to enrol before round 1 begins (default: all clients)",
+        help="number of clients that have to enrol before round 1 begins (default: all clients, or --per-round with "
+        "--open)",
     )
     how.add_argument(
         "--select",
         type=_select,
-        metavar="all|enrolled|seen:S",
-        help="clients among which a round's clients are chosen: all of the run, the clients that have enrolled, or "
-        "the clients that were connected within the last S seconds (default: all)",
+        metavar="CHOICE",
+        help="clients among which a round's clients are chosen: all clients of the run, the clients that have enrolled "
+        "(enrolled), the clients that were connected within the last S seconds (seen:S), or the enrolled clients that "
+        "fulfil a condition on their tags, such as 'site == 3 and seen < 60' (default: all)",
+    )
+    how.add_argument(
+        "--come-again",
+        type=float,
+        metavar="S",
+        help="mean time in seconds for which the server sends away a device that may sleep (`edgefl client --sleep`) "
+        "and has nothing to do. The times of the devices are spread evenly. (default: devices stay connected)",
     )
     how.add_argument(
         "--max-empty-rounds",
@@ -131,6 +146,14 @@ def _add_participation(how: argparse._ArgumentGroup) -> None:
         metavar="K",
         help="number of rounds in a row without an accepted reply after which the run ends with an error "
         f"(default: {MAX_EMPTY_ROUNDS})",
+    )
+    how.add_argument(
+        "--drain",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="time in seconds after SIGTERM in which the open round may end before the server does (default: the "
+        "server ends at once)",
     )
     how.add_argument(
         "--linger",
@@ -175,28 +198,14 @@ def _add_trust(trust: argparse._ArgumentGroup) -> None:
 
 
 def _deadline(text: str) -> Deadline:
-    if text in ("auto", "none"):
-        return AdaptiveDeadline() if text == "auto" else None
     try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"deadline {text!r}; expected auto, none or a number of seconds > 0")
-    return seconds
+        return operator_command.deadline(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _select(text: str) -> float | str | None:
-    """Return the seconds of seen:S, the word ENROLLED, or None for all."""
-    if text == "all":
-        return None
-    if text == ENROLLED:
-        return text
-    kind, _, seconds = text.partition(":")
+def _select(text: str) -> Selection:
     try:
-        within_s = float(seconds) if kind == "seen" else 0.0
-    except ValueError:
-        within_s = 0.0
-    if not 0 < within_s < float("inf"):
-        raise argparse.ArgumentTypeError(f"selection {text!r}; expected all, enrolled, or seen:SECONDS")
-    return within_s
+        return operator_command.selection(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

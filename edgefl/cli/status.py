@@ -18,6 +18,7 @@ from edgefl.protocol.wire.printable import printable
 from edgefl.server import run_history
 from edgefl.server.array_files import frozen_bytes
 from edgefl.server.endpoint import read_endpoint
+from edgefl.server.run_control import commanded_rounds
 from edgefl.server.run_view import RunView
 from edgefl.study import progress_display
 from edgefl.study.energy_totals import measured, words
@@ -67,7 +68,7 @@ def examine(path: Path) -> dict[str, Any]:
         "listening": read_endpoint(path),
         "clients": experiment.clients,
         "enrolled": len(reached.capacities),
-        "rounds": experiment.rounds,
+        "rounds": commanded_rounds(reached.commands, experiment.rounds),
         "closed": reached.round,
         "done": reached.done,
         "open": None if reached.opened is None else {"round": reached.round + 1, "clients": list(reached.opened)},
@@ -76,6 +77,7 @@ def examine(path: Path) -> dict[str, Any]:
         **not_aggregated(log_records),
         "losses": [{"client": k, "after": after, "kept": kept} for (k, after), kept in reached.losses.items()],
         "refusals": [{"client": client, "reason": reason} for client, reason in reached.refusals.items()],
+        "removed": sorted(reached.removed),
         "payload_bytes": sum(
             sum(log_record["down"].values()) + sum(log_record["up"].values()) for log_record in log_records
         ),
@@ -121,7 +123,8 @@ def describe(found: dict[str, Any]) -> str:
     if found["limited_values"]:
         lines.append(f"limited       {found['limited_values']} values of replies, before they were rounded")
     if found["open"]:
-        absent = {*found["answered"], *(refusal["client"] for refusal in found["refusals"])}
+        refused = (refusal["client"] for refusal in found["refusals"])
+        absent = {*found["answered"], *found["removed"], *refused}
         waiting = [client for client in found["open"]["clients"] if client not in absent]
         lines.append(f"open          round {found['open']['round']}, waiting for clients {_listed(waiting)}")
     lines += [
@@ -133,6 +136,8 @@ def describe(found: dict[str, Any]) -> str:
         f"refused       client {refusal['client']}, absent until its device comes back: {printable(refusal['reason'])}"
         for refusal in found["refusals"]
     ]
+    if found["removed"]:
+        lines.append(f"removed       clients {_listed(found['removed'])}, as the operator commanded")
     if last := found["last_evaluation"]:
         lines.append(f"evaluation    round {last['round']}: {progress_display.news(last)}")
     return "\n".join(lines)

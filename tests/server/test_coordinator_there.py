@@ -157,7 +157,7 @@ def test_a_round_that_was_begun_keeps_its_candidates() -> None:
 def test_a_method_that_plans_others_is_an_error() -> None:
     under_test = coordinator(replace(SEEN, wait_for=1))
     under_test.start(0.0)
-    with pytest.raises(RunError, match="sum plans client 1 for round 1; expected a client that was seen lately"):
+    with pytest.raises(RunError, match="sum plans client 1 for round 1; expected one that may be chosen"):
         joined(under_test, range(1))
 
 

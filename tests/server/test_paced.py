@@ -73,18 +73,14 @@ def test_what_was_ready_before_a_restart_says_nothing() -> None:
     assert deadlines.limit_s == 200.0
 
 
-def test_everybody_may_be_chosen_unless_it_is_asked_who_is_there() -> None:
-    assert Presence(None, [1, 2], 0.0).lately({1}, 1e9) is None
-
-
 def test_who_left_counts_for_a_while() -> None:
-    presence = Presence(60.0, [1, 2], 0.0)
+    presence = Presence([1, 2], 0.0)
     presence.hear(2, 30.0)
     presence.hear(3, 30.0)
-    assert presence.lately({1}, 60.0) == {1, 2, 3}
-    assert presence.lately({1}, 90.0) == {1, 2, 3}
-    assert presence.lately({1}, 90.5) == {1}
-    assert presence.lately(set(), 90.5) == frozenset()
+    assert presence.lately(60.0, {1}, 60.0) == {1, 2, 3}
+    assert presence.lately(60.0, {1}, 90.0) == {1, 2, 3}
+    assert presence.lately(60.0, {1}, 90.5) == {1}
+    assert presence.lately(60.0, set(), 90.5) == frozenset()
 
 
 def test_a_wait_is_said_ever_more_rarely_and_a_new_one_afresh() -> None:

@@ -26,7 +26,7 @@ MUTANTS = (
     row(
         "returned-unasked",
         SESSIONS,
-        "        else:\n            self._rounds.ask(link, now)\n\n    def _admitted",
+        "        else:\n            self._rounds.requests.ask(link, now)\n\n    def _admitted",
         "\n    def _admitted",
         "a device that comes back during a round is not asked",
     ),
@@ -90,8 +90,8 @@ MUTANTS = (
     row(
         "one-round-more",
         ROUNDS,
-        "self.done = self.round >= self._rules.rounds",
-        "self.done = self.round > self._rules.rounds",
+        "is_last = self.round >= self._rules.rounds",
+        "is_last = self.round > self._rules.rounds",
         "a run has one round more than it should",
     ),
     row(

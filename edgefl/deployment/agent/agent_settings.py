@@ -1,11 +1,12 @@
 """The settings that the owner of a device has written for its agent: a TOML file, or a JSON file with the same names.
 
     state, data, keep_runs                   state directory, data file, number of finished runs that are kept
+    tags, sleep                              what the servers are told, and whether they may send the device away
     check_s, settle_s, poll_s, turn_s        seconds: see PollingIntervals
     [limits]       capacity, max_model, max_memory, max_seconds, throughput
     [conditions]   power, max_celsius, max_others, max_pressure, hours, interfaces, metered
     [[servers]]    address, id, key, tls, tls_ca, tls_cert, tls_key, insecure, data, runs, methods, identity, operator,
-                   federation, secure_least, secure_colluders
+                   federation, secure_least, secure_colluders, tags, sleep
 
 Paths are relative to the file's folder. The options mean what they mean to `edgefl client`.
 """
@@ -27,6 +28,7 @@ from edgefl.errors import RequestError, expected_name
 from edgefl.experiment.user_methods import admit
 from edgefl.protocol.trust.keys import read_key
 from edgefl.protocol.wire.group_defaults import LEAST
+from edgefl.protocol.wire.tag_text import checked_tags
 from edgefl.system import toml
 from edgefl.system.settings_text import json_table, read_settings_text
 
@@ -95,7 +97,7 @@ def read_settings(file: Path, size: Callable[[str], int]) -> AgentSettings:
     )
     state, data = top.take("state", top.path, None), top.take("data", top.path, None)
     keep_runs = top.take("keep_runs", _count, KEEP_RUNS)
-    profile = _profile(limits)
+    profile = _attending(top, _profile(limits))
     conditions = _conditions(top.section("conditions"))
     server_entries = tuple(_server_entry(entry, profile, data) for entry in top.sections("servers"))
     top.finish()
@@ -205,7 +207,7 @@ def _server_entry(entries: Section, profile: DeviceProfile, data: Path | None) -
     uses_tls = entries.take("tls", _flag, False) or any(file is not None for file in files)
     is_insecure, data = entries.take("insecure", _flag, False), entries.take("data", entries.path, data)
     runs, methods = entries.take("runs", _texts, ()), entries.take("methods", _methods, ())
-    secure = _secure(entries, is_insecure)
+    secure, profile = _secure(entries, is_insecure), _attending(entries, profile)
     entries.finish()
     where = f"{entries.file}: {entries.name}"
     if address is None or data is None:
@@ -219,6 +221,12 @@ def _server_entry(entries: Section, profile: DeviceProfile, data: Path | None) -
     key = None if key_file is None else read_key(key_file)
     profile = profile._replace(client=client, key=key, methods=methods, secure=secure)
     return ServerSettings(address, profile, data, runs, uses_tls, files, is_insecure)
+
+
+def _attending(entries: Section, profile: DeviceProfile) -> DeviceProfile:
+    """Return the profile with the tags and with `sleep` of these entries, where they have them."""
+    tags, sleeps = entries.take("tags", _tags, profile.tags), entries.take("sleep", _flag, profile.sleeps)
+    return profile._replace(tags=tags, sleeps=sleeps)
 
 
 def _secure(entries: Section, is_insecure: bool) -> SecureProfile | None:
@@ -251,6 +259,12 @@ def _methods(value: object) -> tuple[str, ...]:
     for name in found:
         admit(name)
     return found
+
+
+def _tags(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError('expected a table of texts, such as { site = "north" }')
+    return checked_tags(value)
 
 
 def _flag(value: object) -> bool:

@@ -66,6 +66,10 @@ class ConditionMonitor:
             return f"conditions hold again; beginning in {left:.0f} s" if left > 0 else None
         return why
 
+    def is_on_mains(self) -> bool | None:
+        """Return whether the machine is on mains now, or None if Linux does not say."""
+        return machine_status.power(self._root).on_mains
+
     def _read(self) -> list[ConditionStatus]:
         limits, found = self._limits, []
         if limits.charge is not None:

@@ -18,7 +18,9 @@ from pathlib import Path
 from edgefl.deployment.agent.agent_settings import AgentSettings, ServerSettings
 from edgefl.deployment.agent.conditional_device import GuardedDevice
 from edgefl.deployment.agent.machine_watch import ConditionMonitor
+from edgefl.deployment.agent.power_tag import with_power
 from edgefl.deployment.agent.sample_file import SampleFile
+from edgefl.deployment.device.attendance import SentAwayError
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_protocol import SPOILT_TRIES, Device, SpoiltError, WrongModelError
 from edgefl.deployment.device.device_socket import DeviceSocket, LeftError, Party
@@ -112,6 +114,9 @@ class AgentService:
         except LeftError as error:
             turn.failures, turn.due = 0, self._world.clock()
             self._log.say(f"{turn.server_entry.server}: leaving: {error}", "turns that ended")
+        except SentAwayError as error:
+            turn.failures, turn.said, turn.due = 0, str(error), self._world.clock() + error.seconds
+            self._log.say(LogLine(f"{turn.server_entry.server}: {error}", "away"), "waits without work")
         except (EdgeflError, OSError) as error:
             turn.spoilt += isinstance(error, WrongModelError) or isinstance(error.__cause__, SpoiltError)
             self._failed(turn, str(error))
@@ -132,6 +137,7 @@ class AgentService:
         server_entry = turn.server_entry
         self._tell(f"asking {server_entry.server} for a run")
         profile = server_entry.profile._replace(accepts_data=True)  # an agent's data file changes in daily use
+        profile = with_power(profile, self._watch.is_on_mains())
         if profile.client is None:
             profile = profile._replace(client=client_of(server_entry.data))
         run = self._talk(server_entry, RunInquiry(profile.client, profile.key))

@@ -33,6 +33,7 @@ class DeviceEnvironment(NamedTuple):
     meter         makes a meter of the joules that a round's training takes. By default nothing is measured
     busy          returns the seconds that this process has spent on processors, of which only differences count
     log           shows few lines of a kind, for as long as the process lives. None: each device counts its own lines
+    sleep         waits so many seconds, for which the server has sent the device away
     """
 
     say: Callable[[str], None]
@@ -43,6 +44,7 @@ class DeviceEnvironment(NamedTuple):
     meter: Callable[[], EnergyMeter] = unmeasured
     busy: Callable[[], float] = time.process_time
     log: LimitedLog | None = None
+    sleep: Callable[[float], None] = time.sleep
 
     def limited_log(self) -> LimitedLog:
         """Return the log for lines of which a server can cause many."""

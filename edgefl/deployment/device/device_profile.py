@@ -4,6 +4,8 @@ willing to do.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgefl.deployment.device.request_limits import Bounds
@@ -44,6 +46,8 @@ class DeviceProfile(NamedTuple):
     accepts_data        whether the device goes on in a run with other samples than it has trained on there
     secure              what the device asks of secure aggregation. None: it takes part in runs without secure
                         aggregation alone
+    tags                what the owner says about the device, values by name (wire/tag_text.py)
+    sleeps              whether the server may send the device away for a while when it has no work
     """
 
     client: int | None
@@ -56,6 +60,8 @@ class DeviceProfile(NamedTuple):
     reports_throughput: bool = True
     accepts_data: bool = False
     secure: SecureProfile | None = None
+    tags: Mapping[str, str] = MappingProxyType({})
+    sleeps: bool = False
 
     @property
     def bounds(self) -> Bounds:

@@ -1,6 +1,7 @@
 """The device's side of the protocol: it takes the server's messages and yields its own. It has no socket and no clock.
 
     each connection   Hello, then the answers to Challenge and Welcome. A reply that was not acknowledged goes first
+    DeviceNotice      goes next, if the device has tags or may be sent away (attendance.py)
     ThroughputReport  goes before anything is trained in a connection, if the run plans by the speed of devices
     Train             trains, writes the round to the disk, then sends the reply
     Verdict           keeps or undoes the round
@@ -11,12 +12,12 @@ Other requests wait while a reply waits for its verdict. A round is applied once
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from edgefl.deployment.device.attendance import notice, sent_away
 from edgefl.deployment.device.deferred_requests import DeferredRequests
 from edgefl.deployment.device.device_environment import DeviceEnvironment, Written, durably
 from edgefl.deployment.device.device_model import Data, DeviceModel, followed, method_of, same_run
-from edgefl.deployment.device.device_profile import DeviceProfile, SecureProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_state import DeviceState, Membership
 from edgefl.deployment.device.enrol_request import enrol_request
 from edgefl.deployment.device.model_download import SPOILT_TRIES as SPOILT_TRIES
@@ -24,6 +25,7 @@ from edgefl.deployment.device.model_download import ModelDownload
 from edgefl.deployment.device.model_download import SpoiltError as SpoiltError
 from edgefl.deployment.device.model_download import WrongModelError as WrongModelError
 from edgefl.deployment.device.sample_record import checked_record
+from edgefl.deployment.device.secure_settings import participant
 from edgefl.deployment.device.throughput_meter import ClockPair
 from edgefl.deployment.device.throughput_report import ThroughputReporter
 from edgefl.errors import EdgeflError, PlanError, RequestError, RunError
@@ -32,6 +34,7 @@ from edgefl.methods.rounds.provenance import provenance
 from edgefl.protocol.wire.messages import (
     PROTOCOL,
     Challenge,
+    ComeAgain,
     Enrol,
     Evaluate,
     Finished,
@@ -50,9 +53,6 @@ from edgefl.protocol.wire.messages import (
 )
 from edgefl.protocol.wire.model_message import frame_cap
 from edgefl.system.log_lines import Alert
-
-if TYPE_CHECKING:
-    from edgefl.deployment.device.secure_participant import SecureParticipant
 
 FIELDS = Welcome.__struct_fields__
 UNWANTED = {  # outcomes about which the device says something, and what the server did
@@ -143,8 +143,9 @@ class Device:
     def handle(self, message: Message) -> Iterator[Message]:
         """Yield the messages to send in answer, in order. All of them have to be taken before the next call.
 
-        Raises  SpoiltError if a new connection is needed. AuthError, RemoteProtocolError or RunError if the device
-                cannot go on with this server. DataError, CodecError or TrainingError if a request cannot be done.
+        Raises  SpoiltError if a new connection is needed. SentAwayError if the server has no work. AuthError,
+                RemoteProtocolError or RunError if the device cannot go on with this server. DataError, CodecError or
+                TrainingError if a request cannot be done.
         """
         match message:
             case Challenge():
@@ -173,6 +174,8 @@ class Device:
                 yield evaluated
             case Verdict():
                 yield from self._judged(message)
+            case ComeAgain():
+                raise sent_away(message, self._profile)
             case Finished():
                 self.finished = message.reason
             case Refused():
@@ -221,6 +224,8 @@ class Device:
         """Yield what is due once the model is there."""
         if self.is_waiting:
             yield self._reply(self._state.reply())
+        if not self._is_vouched:  # envelopes have no notice
+            yield from notice(self._profile)
         yield from self._declare()
 
     def _reply(self, kept: Trained) -> Message:
@@ -339,10 +344,3 @@ class Device:
 
     def _durably(self, write: Callable[[], Written]) -> Written:
         return durably(write, self._state.path, self._world)
-
-
-def participant(profile: SecureProfile, state: DeviceState, world: DeviceEnvironment) -> SecureParticipant:
-    """Return the device's part in secure aggregation, which needs the package cryptography."""
-    from edgefl.deployment.device.secure_participant import SecureParticipant
-
-    return SecureParticipant(profile, state, world)

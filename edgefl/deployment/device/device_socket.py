@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
+from edgefl.deployment.device.attendance import SentAwayError
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_protocol import SpoiltError
 from edgefl.deployment.device.reconnection import Attempts
@@ -125,12 +126,17 @@ class DeviceSocket:
         Raises  EdgeflError when another attempt would not help: the server refuses, is not the expected server, or
                 breaks the protocol in an undamaged frame. EdgeflError also when the server has been away for
                 `give_up_s`. Until then a connection that cannot be made, breaks, or brings damaged bytes is tried
-                again. LeftError if the device leaves. The server only sees the connection end.
+                again. LeftError if the device leaves. The server only sees the connection end. SentAwayError if the
+                server has no work for a device with `look`, which has other servers. Other devices wait.
         """
         while True:
             self._attempts.begins()
             try:
                 return self._connection()
+            except SentAwayError as error:
+                if self._look is not None:
+                    raise
+                self._attempts.sent_away(error)
             except (OSError, SpoiltError, DamagedFrameError) as error:
                 self._attempts.failed(error)
 
@@ -147,8 +153,8 @@ class DeviceSocket:
                         self._closed(connection)
                         break
                     self._answer(link, connection, data)
-            except (LeftError, SpoiltError, DamagedFrameError):  # a refusal would be final, and the device comes back
-                raise
+            except (LeftError, SentAwayError, SpoiltError, DamagedFrameError):
+                raise  # a refusal would be final, and the device comes back
             except EdgeflError as error:
                 _refuse(link, connection, str(error))
                 raise
@@ -160,7 +166,8 @@ class DeviceSocket:
         for message in connection.receive(data):
             was_waiting = self._device.is_waiting
             for answer in self._device.handle(message):
-                link.sendall(connection.send(answer))
+                if connection.state != "closed":  # a later message of the same bytes may close it
+                    link.sendall(connection.send(answer))
             if isinstance(message, Welcome):
                 self._welcomed(link)
             elif isinstance(message, Verdict) and was_waiting and not self._device.is_waiting:

@@ -1,4 +1,5 @@
 """A device's participation in one run: it asks which run its server serves, takes part, and records that it is over.
+Or it leaves the run before that.
 
 The agent (agent/service.py) has turns instead, because it leaves a run before its end.
 """
@@ -35,3 +36,18 @@ def take_part(
     reason = talk(Device(state, profile, data, world, make))
     durably(lambda: directory.over(state.path, run, reason), state.path, world)
     return reason
+
+
+def leave(
+    directory: StateDirectory, profile: DeviceProfile, world: DeviceEnvironment, talk: Callable[[Party], str]
+) -> str:
+    """Tell the server that the device leaves the run, and return the server's answer. The device's files stay.
+
+    talk    lets a party talk to the server, and returns the server's words at the end
+    Raises  EdgeflError as DeviceSocket.run does. RequestError if the device has not enrolled in the run.
+    """
+    from edgefl.deployment.device.departure import DepartingDevice  # other devices do without it, to take less memory
+
+    run = talk(RunInquiry(profile.client, profile.key))
+    state = durably(lambda: directory.open(run, profile.key), directory.path, world)
+    return talk(DepartingDevice(state, profile, world))

@@ -13,10 +13,11 @@ import math
 import ssl
 from collections import Counter
 
+from edgefl.deployment.device.attendance import SentAwayError
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.errors import RunError
 from edgefl.protocol.trust.tls import fault
-from edgefl.system.log_lines import Alert
+from edgefl.system.log_lines import Alert, LogLine
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
 MOST_DOUBLINGS = 30  # doublings of the first delay, after which the longest delay is reached anyway
@@ -90,6 +91,13 @@ class Attempts:
         self._failures = self._welcomes = 0
         self._is_trying = False
         self._tls_faults.clear()
+
+    def sent_away(self, error: SentAwayError) -> None:
+        """Wait for the time that the server has named. The time does not count towards the time to give up."""
+        self._welcome_since = None
+        self.progressed()
+        self._log.say(LogLine(f"{self._server}: {error}", "away"), "waits without work")
+        self._world.sleep(error.seconds)
 
     def failed(self, error: Exception) -> None:
         """Wait before the next attempt. Raises RunError if there shall be no further attempt."""

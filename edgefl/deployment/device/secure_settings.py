@@ -1,12 +1,20 @@
-"""The conditions of a device for secure aggregation, from the options of a command or the entries of a file."""
+"""The conditions of a device for secure aggregation, from the options of a command or the entries of a file, and the
+device's part in a run under these conditions.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgefl.deployment.device.device_profile import SecureProfile
 from edgefl.errors import RequestError
 from edgefl.protocol.wire.group_defaults import LEAST
+
+if TYPE_CHECKING:
+    from edgefl.deployment.device.device_environment import DeviceEnvironment
+    from edgefl.deployment.device.device_state import DeviceState
+    from edgefl.deployment.device.secure_participant import SecureParticipant
 
 NO_OPERATOR = (
     "without {mark}operator, the server says who the other devices are. A server that lies can make up devices, and "
@@ -59,3 +67,10 @@ def warning(profile: SecureProfile | None, mark: str = "") -> str:
     if profile is None or profile.operator is not None:
         return ""
     return f"{mark}insecure: {NO_OPERATOR.format(mark=mark)}"
+
+
+def participant(profile: SecureProfile, state: DeviceState, world: DeviceEnvironment) -> SecureParticipant:
+    """Return the device's part in secure aggregation, which needs the package cryptography."""
+    from edgefl.deployment.device.secure_participant import SecureParticipant
+
+    return SecureParticipant(profile, state, world)

@@ -6,7 +6,7 @@ move the bytes. Both sides use one table of states. The separation of grammar an
 The table says in words: A device greets, the two sides prove their keys to each other, and the server welcomes or
 refuses the device. A device that does not hold the initial model asks for it once, or for the parts that it lacks. No
 other message is sent until it has all of the model. From then on messages of both sides may cross. Either side may
-refuse at any time, which closes the connection.
+refuse at any time, which closes the connection. The server may also close it by sending a device away for a while.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from edgefl.protocol.wire.handshake import Role
 from edgefl.protocol.wire.messages import (
     AdaptationReport,
     Challenge,
+    ComeAgain,
+    DeviceNotice,
     Enrol,
     Evaluate,
     Evaluated,
@@ -67,6 +69,7 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("ready", "server", Train): "ready",
     ("ready", "server", Verdict): "ready",
     ("ready", "server", Evaluate): "ready",
+    ("ready", "server", ComeAgain): "closed",
     ("ready", "server", Finished): "finished",
     ("ready", "device", Trained): "ready",
     ("ready", "device", Evaluated): "ready",
@@ -75,7 +78,8 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("ready", "device", ThroughputReport): "ready",
     ("ready", "device", GroupReady): "ready",
     ("ready", "device", GroupReply): "ready",
-    ("finished", "device", ModelRequest): "finished",  # these nine were sent before the device knew of the end
+    ("ready", "device", DeviceNotice): "ready",
+    ("finished", "device", ModelRequest): "finished",  # these ten were sent before the device knew of the end
     ("finished", "device", PartialModelRequest): "finished",
     ("finished", "device", Trained): "finished",
     ("finished", "device", Evaluated): "finished",
@@ -84,6 +88,7 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("finished", "device", ThroughputReport): "finished",
     ("finished", "device", GroupReady): "finished",
     ("finished", "device", GroupReply): "finished",
+    ("finished", "device", DeviceNotice): "finished",
     ("finished", "server", Verdict): "finished",  # a last reply still gets its verdict
     **{(state, role, Refused): "closed" for state in get_args(Stage) for role in get_args(Role) if state != "closed"},
 }

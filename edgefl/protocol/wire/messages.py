@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from edgefl.protocol.wire.attendance_messages import ComeAgain as ComeAgain
+from edgefl.protocol.wire.attendance_messages import DeviceNotice as DeviceNotice
 from edgefl.protocol.wire.message_fields import LONGEST_TEXT as LONGEST_TEXT
 from edgefl.protocol.wire.message_fields import AdaptationWork as AdaptationWork
 from edgefl.protocol.wire.message_fields import Client, Count, Digest, Life, Name, Nonce, Proof, Round, Secret, Text
@@ -289,6 +291,8 @@ TYPES: dict[int, type[Message]] = {  # by the type byte of the frame. A number i
     21: GroupRequest,
     22: GroupReply,
     23: RosterPart,
+    24: DeviceNotice,
+    25: ComeAgain,
 }
 NUMBERS = {kind: number for number, kind in TYPES.items()}
 

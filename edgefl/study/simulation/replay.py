@@ -41,6 +41,7 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     ((_, algorithm),) = experiment.algorithms().items()
     settings = replace(experiment.settings(workers), stop_after=progress.round)
+    settings = replace(settings, rounds=max(settings.rounds, progress.round))  # the operator may have added rounds
     settings = replace(settings, eval_every=progress.round, evaluate_first=False)
     journal = Journal(folder)
     try:

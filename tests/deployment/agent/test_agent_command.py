@@ -33,10 +33,11 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
     file.write_text(
         PLAIN
         + 'keep_runs = 1\nturn_s = 7\n[limits]\nmax_memory = "64MB"\nmax_seconds = 90\ncapacity = 0.5\npace = false\n'
+        + '[tags]\nsite = "north"\n'
         + '[conditions]\npower = 0.6\nmax_celsius = 70\nhours = ["22:00-06:00"]\nmetered = ["check", "it"]\n'
         + SERVER
         + '[[servers]]\naddress = "board.example:7001"\nid = 3\nkey = "my.key"\ntls = true\nmethods = ["fedspu"]\n'
-        + 'runs = ["abc"]\ndata = "/data/others.npz"\n'
+        + 'runs = ["abc"]\ndata = "/data/others.npz"\ntags = { site = "3" }\nsleep = true\n'
     )
     found = read_settings(file, size)
     assert (found.state, found.keep_runs, found.intervals.turn_s, found.intervals.check_s) == (
@@ -48,6 +49,8 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
     here, there = found.server_entries
     assert here.profile.bounds == (256 << 20, 64_000_000, 90)
     assert not here.profile.reports_throughput
+    assert (here.profile.tags, here.profile.sleeps) == ({"site": "north"}, False)
+    assert (there.profile.tags, there.profile.sleeps) == ({"site": "3"}, True)
     assert (there.profile.client, there.profile.key, there.profile.methods) == (3, bytes(32), ("fedspu",))
     assert (there.runs, str(there.data), here.data) == (("abc",), "/data/others.npz", tmp_path / "data.npz")
     assert str(found.conditions.hours[0]) == "22:00-06:00"
@@ -56,6 +59,9 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
         (SERVER, "servers[0].data is missing"),
         (PLAIN, "has no servers; expected state, a folder, and [[servers]]"),
         (PLAIN + "sate = 1\n" + SERVER, "sate = 1 is not an entry; the nearest is state"),
+        (PLAIN + "sleep = 3\n" + SERVER, "sleep = 3; expected true or false"),
+        (PLAIN + 'tags = ["site"]\n' + SERVER, "tags = ['site']; expected a table of texts"),
+        (PLAIN + SERVER + "tags = { site = 3 }\n", "servers[0].tags = {'site': 3}; tag site has the value 3; expected"),
         (PLAIN + "check_s = 0\n" + SERVER, "check_s = 0; expected 0 < seconds"),
         (PLAIN + '[limits]\nmax_memory = "much"\n' + SERVER, "limits.max_memory = 'much'; 'much'; expected a size"),
         (PLAIN + "[limits]\npace = 1\n" + SERVER, "limits.pace = 1; expected true or false"),

@@ -17,6 +17,8 @@ from edgefl.protocol.wire.messages import (
     AdaptationReport,
     AdaptationWork,
     Challenge,
+    ComeAgain,
+    DeviceNotice,
     Enrol,
     Evaluate,
     Evaluated,
@@ -93,6 +95,7 @@ CONVERSATION: list[Step] = [
     ("server", WELCOME),
     ("device", ModelRequest(0)),
     *(("server", chunk) for chunk in CHUNKS),
+    ("device", DeviceNotice({"site": "north"}, True, False)),
     ("device", THROUGHPUT_MESSAGE),
     ("server", TRAIN),
     ("device", TRAINED),
@@ -120,6 +123,7 @@ EXAMPLES: dict[type[Message], Message] = {
     PartialModelRequest: PartialModelRequest(0, b"\x01"),
     AdaptationReport: ADAPTED,
     OverlapReport: OVERLAPS,
+    ComeAgain: ComeAgain(412.5),
     **{type(message): message for _, message in reversed(CONVERSATION)},
 }
 

@@ -52,7 +52,7 @@ def test_both_sides_are_in_the_same_state_after_every_step_of_a_conversation() -
         assert pair.sides["device"].state == pair.sides["server"].state
         states.append(pair.sides["device"].state)
     opening = ["challenging", "proving", *["deciding"] * 4, "welcomed", "loading", "loading", "loading"]
-    assert states == opening + ["ready"] * 10 + ["finished", "closed"]
+    assert states == opening + ["ready"] * 11 + ["finished", "closed"]
 
 
 def test_every_message_is_in_the_conversation() -> None:
@@ -86,7 +86,7 @@ def test_what_the_table_has_is_received(state: Stage, sender: Role, kind: type[M
 
 def test_error_names_what_was_expected() -> None:
     assert both_errors("deciding", "device", HELLO) == "Hello from the device in state 'deciding'; expected Refused"
-    expected = "GroupRequest or Train or Verdict or Evaluate or Finished or Refused"
+    expected = "GroupRequest or Train or Verdict or Evaluate or ComeAgain or Finished or Refused"
     assert both_errors("ready", "server", ENROL) == f"Enrol from the server in state 'ready'; expected {expected}"
     assert local_error(pair_in("closed"), "server", VERDICT).endswith("in state 'closed'; expected none")
 
@@ -152,9 +152,9 @@ def test_reflected_frame_is_refused() -> None:
         device.receive(device.send(HELLO))
 
 
-@pytest.mark.parametrize("number", [0, 24, 255])
+@pytest.mark.parametrize("number", [0, 26, 255])
 def test_unknown_type_is_refused(number: int) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 23"):
+    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 25"):
         Pair().forge("device", number, b"\x90")
 
 

@@ -12,6 +12,8 @@ from edgefl.protocol.wire.messages import (
     LONGEST_TEXT,
     NUMBERS,
     TYPES,
+    ComeAgain,
+    DeviceNotice,
     Enrol,
     Finished,
     Hello,
@@ -55,7 +57,8 @@ def test_numbers_of_the_types_stay() -> None:
     rounds = "Train Trained Verdict Evaluate Evaluated Finished Refused ThroughputReport"
     later = "ModelParts PartialModelRequest AdaptationReport OverlapReport"
     secure = "SecureOffer GroupReady GroupRequest GroupReply RosterPart"
-    names = f"{handshake} {model} {rounds} {later} {secure}".split()
+    attendance = "DeviceNotice ComeAgain"
+    names = f"{handshake} {model} {rounds} {later} {secure} {attendance}".split()
     assert {number: kind.__name__ for number, kind in TYPES.items()} == dict(enumerate(names, start=1))
 
 
@@ -122,6 +125,12 @@ def test_bytes_after_the_message_are_refused() -> None:
         (ThroughputReport, 0, [-1e-9, 1e-9, 0.0, 0.0, None]),
         (ThroughputReport, 0, [1e-9, 1e-9, 0.0, float("inf"), None]),
         (ThroughputReport, 0, [1e-9, 1e-9, 0.0, 0.0, -1]),
+        (DeviceNotice, 0, {str(name): "" for name in range(33)}),  # tags
+        (DeviceNotice, 0, {"site": "v" * 65}),
+        (DeviceNotice, 0, {"site": 3}),
+        (ComeAgain, 0, -0.5),  # seconds
+        (ComeAgain, 0, 604800.5),
+        (ComeAgain, 0, float("nan")),
     ],
 )
 def test_value_out_of_its_range_is_refused(kind: type[Message], at: int, value: object) -> None:

@@ -68,9 +68,10 @@ def test_every_message_with_text_is_among_the_cases() -> None:
         "RosterPart",
         "GroupReady",
         "GroupRequest",
+        "ComeAgain",
     }
     assert {kind.__name__ for kind, _, _ in CASES} == {kind.__name__ for kind in messages.TYPES.values()} - wordless
-    assert len(CASES) == 22
+    assert len(CASES) == 24
 
 
 @pytest.mark.parametrize(("kind", "at", "message"), CASES, ids=[f"{kind.__name__}{at}" for kind, at, _ in CASES])
