@@ -11,6 +11,8 @@ from edgefl.methods.client_set import ClientSet
 from edgefl.server.client_choice import ClientChoice
 from edgefl.server.client_tags import ClientTags
 
+MARGIN_S = 1.0  # seconds, as differences of times are rounded
+
 
 class Presence:
     """The time at which every enrolled client was last heard of.
@@ -55,10 +57,14 @@ class Presence:
         return ClientSet.of(found)
 
     def fulfilling(self, choice: ClientChoice, known: ClientTags, connected: Set[int], now: float) -> ClientSet:
-        """Return the clients for which the condition holds, by their tags and by when they were heard of."""
+        """Return the clients for which the condition holds, by their tags and by when they were heard of.
+
+        Each enrolled client is tested, or each of `lately` where the condition has a limit of `seen`.
+        """
+        among = self._known if choice.within_s is None else self.lately(choice.within_s + MARGIN_S, connected, now)
         return ClientSet.of(
             client
-            for client in self._known
+            for client in among
             if choice.holds(known.values(client, 0.0 if client in connected else now - self._at(client)))
         )
 

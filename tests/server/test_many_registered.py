@@ -14,6 +14,7 @@ from edgefl.methods import FedAvg
 from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.protocol.wire.messages import Train, Trained
 from edgefl.server import client_bitmap
+from edgefl.server.client_choice import ClientChoice
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.device_activity import AWAITED, AWAY
 from edgefl.server.events import Action, DeviceJoined, DeviceLeft, MessageReceived, RoundOpened, Send
@@ -27,6 +28,7 @@ RULES = {
     "all": Rules(rounds=9, eval_every=9),
     "enrolled": Rules(rounds=9, eval_every=9, among_enrolled=True),
     "seen": Rules(rounds=9, eval_every=9, seen_s=60.0),
+    "condition": Rules(rounds=9, eval_every=9, choice=ClientChoice.parse("client >= 0 and seen < 60")),
     "asynchronous": Rules(rounds=9, eval_every=9, seen_s=60.0, asynchronous=AsynchronousRounds(2, 4)),
 }
 
