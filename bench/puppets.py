@@ -1,16 +1,22 @@
 """python -m bench.puppets ADDRESS CLIENTS STAY [CA]: one process that speaks the protocol for many devices.
 
 They train nothing. What a request carries goes back as its reply, which is a valid reply for FedAvg. All CLIENTS enrol.
-All but the last STAY leave at once, and the very last one comes when they are no longer there.
+All but the last STAY leave at once, and the very last one comes when they are no longer there. CLIENTS is a number of
+devices, or a file that lists their ids as JSON.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import hashlib
+import json
 import secrets
 import ssl
 import sys
 from asyncio import sslproto
+from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 from edgefl.protocol.wire.connection import Connection
@@ -74,8 +80,7 @@ class Puppet(asyncio.Protocol):
 
     def _answer(self, message: Message) -> Message | None:
         if isinstance(message, Challenge):
-            secret, life = secrets.token_bytes(32), secrets.token_bytes(16)
-            return Enrol(b"", 1.0, b"", 0, secret, 0, life, b"", [EXAMPLES, 0, EXAMPLES])
+            return Enrol(b"", 1.0, b"", 0, *identity(self._client), b"", [EXAMPLES, 0, EXAMPLES])
         if isinstance(message, Welcome):
             return ModelRequest(0)
         if isinstance(message, Train):
@@ -86,8 +91,10 @@ class Puppet(asyncio.Protocol):
         return None
 
 
-async def play(host: str, port: int, clients: int, stay: int, context: ssl.SSLContext | None) -> None:
-    """Play all devices until the run is over."""
+async def play(
+    host: str, port: int, ids: Sequence[int], stay: int, context: ssl.SSLContext | None, gone_s: float
+) -> None:
+    """Play the devices of these clients until the run is over."""
     loop, turns = asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE)
 
     async def enrol(client: int, leaves: bool) -> Puppet:
@@ -99,18 +106,34 @@ async def play(host: str, port: int, clients: int, stay: int, context: ssl.SSLCo
                 await puppet.over
             return puppet
 
-    await asyncio.gather(*(enrol(client, True) for client in range(clients - stay)))
-    there = await asyncio.gather(*(enrol(client, False) for client in range(clients - stay, clients - 1)))
-    await asyncio.sleep(GONE_S if stay < clients else 0)
-    there.append(await enrol(clients - 1, False))
+    leaving, staying, last = ids[:-stay], ids[-stay:-1], ids[-1]
+    await asyncio.gather(*(enrol(client, True) for client in leaving))
+    there = await asyncio.gather(*(enrol(client, False) for client in staying))
+    await asyncio.sleep(gone_s)
+    there.append(await enrol(last, False))
     await asyncio.gather(*(puppet.over for puppet in there))
 
 
+def identity(client: int) -> tuple[bytes, int, bytes]:
+    """Return the secret of a client's device, the round of the state that it holds, and the life of its directory."""
+    return hashlib.sha256(b"secret %d" % client).digest(), 0, hashlib.md5(b"life %d" % client).digest()
+
+
 def main() -> int:
-    host, _, port = sys.argv[1].rpartition(":")
-    context = ssl.create_default_context(cafile=sys.argv[4]) if len(sys.argv) > 4 else None
+    parser = argparse.ArgumentParser(prog="python -m bench.puppets", description=__doc__)
+    parser.add_argument("address")
+    parser.add_argument("clients", help="number of devices, or a file that lists their ids as JSON")
+    parser.add_argument("stay", type=int)
+    parser.add_argument("ca", nargs="?", help="certificate of the authority, for TLS")
+    parser.add_argument("--gone-s", type=float, help="seconds before the last device comes")
+    options = parser.parse_args()
+    host, _, port = options.address.rpartition(":")
+    is_count = options.clients.isdecimal()
+    ids = list(range(int(options.clients))) if is_count else json.loads(Path(options.clients).read_text())
+    gone_s = options.gone_s if options.gone_s is not None else GONE_S if options.stay < len(ids) else 0
+    context = None if options.ca is None else ssl.create_default_context(cafile=options.ca)
     sslproto.SSLProtocol.max_size = 1 << 14  # our side's buffer: a thousand of asyncio's own would take 256 MB
-    asyncio.run(play(host, int(port), int(sys.argv[2]), int(sys.argv[3]), context))
+    asyncio.run(play(host, int(port), ids, options.stay, context, gone_s))
     return 0
 
 

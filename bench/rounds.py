@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import crowd, flower, overhead, resident, scale, traffic
+from bench import crowd, flower, overhead, registered, resident, scale, traffic
 from bench.figures import Figure
 
-PARTS = ("overhead", "bytes", "memory", "crowd", "scale", "idle", "flower")
+PARTS = ("overhead", "bytes", "memory", "crowd", "scale", "idle", "registered", "flower")
 CLIENTS = 8
 PARAMETERS = 985  # number of parameters of work.SMALL
 FLOWER_S = 5.1  # seconds of a round of Flower 1.42 at 1,000 parameters, as the project measured it before
@@ -32,10 +32,15 @@ class Effort:
     crowd_rounds: int
     flower: int
     scale: scale.Effort
+    registered: registered.Effort
 
 
-FULL = Effort(rounds=60, counted=10, starts=7, crowd=200, crowd_rounds=5, flower=6, scale=scale.FULL)
-QUICK = Effort(rounds=5, counted=2, starts=2, crowd=16, crowd_rounds=1, flower=4, scale=scale.QUICK)
+FULL = Effort(
+    rounds=60, counted=10, starts=7, crowd=200, crowd_rounds=5, flower=6, scale=scale.FULL, registered=registered.FULL
+)
+QUICK = Effort(
+    rounds=5, counted=2, starts=2, crowd=16, crowd_rounds=1, flower=4, scale=scale.QUICK, registered=registered.QUICK
+)
 
 
 def measure(parts: Sequence[str], effort: Effort, folder: Path | None, peer: Path | None) -> Iterator[Figure]:
@@ -51,6 +56,7 @@ def measure(parts: Sequence[str], effort: Effort, folder: Path | None, peer: Pat
         "crowd": lambda path: crowd.measure(path, effort.crowd, effort.crowd_rounds),
         "scale": lambda path: scale.measure(path, effort.scale),
         "idle": lambda path: scale.idle(path, effort.scale),
+        "registered": lambda path: registered.measure(path, effort.registered),
         "flower": lambda path: _flower(peer, effort),
     }
     for part in parts:

@@ -60,7 +60,7 @@ def idle(path: Path, effort: Effort) -> Iterator[Figure]:
 def _many(path: Path, effort: Effort, tls: bool) -> Iterator[Figure]:
     how = f"{effort.many:,} devices, {effort.stay:,} connected, {effort.chosen} a round, {'TLS' if tls else 'plain'}"
     request = Request(str(path), effort.many, effort.chosen, effort.rounds, 1, SEEN_S)
-    first, *weights = _run(path, request, effort.stay, tls)
+    first, *weights = run(path, request, effort.stay, tls)
     weights = weights[SETTLED - 1 :]
     times = [later.time_s - earlier.time_s for earlier, later in pairwise(weights)]
     rounds, last = len(times), weights[-1]
@@ -73,7 +73,7 @@ def _many(path: Path, effort: Effort, tls: bool) -> Iterator[Figure]:
 
 def _long(path: Path, effort: Effort) -> Iterator[Figure]:
     how = f"{effort.long:,} rounds of {FOUR} of {EIGHT} devices"
-    weights = _run(path, Request(str(path), EIGHT, FOUR, effort.long, max(1, effort.long // 20)), EIGHT, False)
+    weights = run(path, Request(str(path), EIGHT, FOUR, effort.long, max(1, effort.long // 20)), EIGHT, False)
     middle, last = weights[len(weights) // 2], weights[-1]
     rounds = last.round - middle.round
     yield Figure(f"{how}: a round", (last.time_s - middle.time_s) / rounds * 1e3, "ms", note="second half")
@@ -88,8 +88,16 @@ def _course(weights: list[Weight], field: str, unit: float) -> str:
     return "before: " + ", ".join(f"{getattr(each, field) / unit:.1f} in round {each.round}" for each in at)
 
 
-def _run(path: Path, request: Request, stay: int, tls: bool) -> list[Weight]:
-    path.mkdir(parents=True)
+def run(
+    path: Path, request: Request, stay: int, tls: bool = False, devices: str | None = None, gone_s: float | None = None
+) -> list[Weight]:
+    """Run a server and its devices to the end, and return the weights of the server.
+
+    stay     number of devices that stay connected
+    devices  file with the ids of the devices that come. None: all clients of the request
+    gone_s   seconds before the last device comes. None: as puppets.py has it
+    """
+    path.mkdir(parents=True, exist_ok=True)
     authority: list[str] = []
     if tls:
         make_certificates(path / "keys", ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
@@ -99,7 +107,9 @@ def _run(path: Path, request: Request, stay: int, tls: bool) -> list[Weight]:
         wait_until(lambda: read_endpoint(path) is not None, [server], START_S)
         address = read_endpoint(path)
         assert address is not None
-        puppets = start("puppets", python("-m", "bench.puppets", address, str(request.clients), str(stay), *authority))
+        options = [] if gone_s is None else ["--gone-s", str(gone_s)]
+        who = devices or str(request.clients)
+        puppets = start("puppets", python("-m", "bench.puppets", address, who, str(stay), *authority, *options))
         wait_until(lambda: _has_ended(server), [server, puppets], LONGEST_S)
         server.check()
     return [Weight(**each) for each in json.loads((path / WEIGHTS).read_text())]

@@ -21,10 +21,11 @@ from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.learning import Samples
+from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.protocol.trust.tls import server_context
 from edgefl.server.endpoint import announced
 from edgefl.server.event_loop import serve
-from edgefl.server.events import Record, RoundClosed
+from edgefl.server.events import Record, ReplyJudged, RoundClosed
 from edgefl.server.listener import ListenAddress
 from edgefl.server.round_rules import Rules
 from edgefl.server.schema import open_for_reading
@@ -38,7 +39,12 @@ EVALUATION_S = 5.0
 
 @dataclass(frozen=True)
 class Request:
-    """A request: registered `clients`, `every` rounds between two weights, `seen_s` as in Rules, and `keys` for TLS."""
+    """A request: registered `clients`, `every` rounds between two weights, and `keys` for TLS.
+
+    seen_s, among_enrolled  as in Rules
+    buffer   accepted replies that close an asynchronous round of `per_round` tasks. None: rounds wait for their clients
+    strange  number of clients of the run that have not registered
+    """
 
     path: str
     clients: int
@@ -47,12 +53,15 @@ class Request:
     every: int
     seen_s: float | None = None
     keys: str | None = None
+    among_enrolled: bool = False
+    buffer: int | None = None
+    strange: int = 0
 
 
 @dataclass(frozen=True)
 class Weight:
-    """The state after a round: the time, by perf_counter, processor time so far, resident memory, and the database's
-    size.
+    """The state after a round: the time, by perf_counter, processor time so far, resident memory, the database's size,
+    accepted replies so far, and the largest resident memory so far.
     """
 
     round: int
@@ -60,13 +69,15 @@ class Weight:
     cpu_s: float
     resident: int
     database: int
+    accepted: int
+    peak: int
 
 
 def experiment(request: Request) -> Experiment:
     """Return FedAvg on the small model of the benches, evaluated at the end."""
     return Experiment(
         methods=("fedavg",),
-        clients=request.clients,
+        clients=request.clients + request.strange,
         per_round=request.per_round,
         epochs=1,  # the puppets claim the one step of an epoch
         rounds=request.rounds,
@@ -81,11 +92,14 @@ def federation(clients: int) -> Federation:
     return Federation(SMALL, Samples(np.zeros((9, 1, 8, 8), np.float32), rows % 10), (split,) * clients, 1)
 
 
-def weigh(path: Path, round: int) -> Weight:
+def weigh(path: Path, round: int, accepted: int) -> Weight:
+    """Weigh this process and its database."""
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     with closing(open_for_reading(path)) as database:
         pages, size = (database.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size"))
-    return Weight(round, time.perf_counter(), time.process_time(), resident, pages * size)
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = sum(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+    return Weight(round, time.perf_counter(), time.process_time(), resident, pages * size, accepted, peak)
 
 
 def main() -> int:
@@ -98,16 +112,22 @@ def main() -> int:
         evaluation_deadline_s=EVALUATION_S,
         wait_for=request.clients,
         seen_s=request.seen_s,
+        among_enrolled=request.among_enrolled,
+        asynchronous=None if request.buffer is None else AsynchronousRounds(request.buffer, request.per_round),
     )
+    accepted = 0
 
     def watch(record: Record) -> None:
+        nonlocal accepted
+        accepted += isinstance(record, ReplyJudged) and record.outcome == "accepted"
         if isinstance(record, RoundClosed) and (record.round % request.every == 0 or record.round == 1):
-            weights.append(weigh(path, record.round))
+            weights.append(weigh(path, record.round, accepted))
             (path / WEIGHTS).write_text(json.dumps([asdict(each) for each in weights]))
 
     keys = None if request.keys is None else Path(request.keys)
     tls = None if keys is None else server_context(keys / "server.pem", keys / "server-tls.key")
-    assembled = AssembledExperiment.of(experiment(request), federation(request.clients))
+    settings = experiment(request)
+    assembled = AssembledExperiment.of(settings, federation(settings.clients))
     with closing(Store(path)) as store:
         server = host(assembled, store, rules, None, print, watch)
         address = replace(ListenAddress("127.0.0.1", 0), tls=tls)

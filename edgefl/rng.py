@@ -141,7 +141,11 @@ class Stream:
         """
         if not 0 <= _count("k", k) <= _count("n", n):
             raise ValueError(f"k={k} of n={n}; expected k <= n")
-        return np.sort(self.permutation(n)[:k])
+        words = self.raw(n)
+        if 0 < k < n:  # the k smallest words are found without sorting the others
+            among = np.flatnonzero(words <= np.partition(words, k - 1)[k - 1])
+            return np.sort(among[np.argsort(words[among], kind="stable")[:k]])
+        return np.arange(k, dtype=np.int64)
 
     def legacy(self) -> np.random.RandomState:
         """Return NumPy's frozen distributions (NEP 19) on this stream, for gamma, Dirichlet and log-normal draws.

@@ -21,7 +21,7 @@ class Attendance:
     @property
     def wanted(self) -> int:
         """The number of enrolments that round 1 waits for. Clients that were refused at enrolment are not awaited."""
-        turned_away = len(self._refusals.clients - self._clients.capacities.keys())
+        turned_away = sum(client not in self._clients.capacities for client in self._refusals.clients)
         return max(1, min(self.at_first, self._clients.count - turned_away))
 
     @property
@@ -33,5 +33,4 @@ class Attendance:
     def is_refused_by_all(self) -> bool:
         """True if nobody who has come takes part, and as many have come as round 1 waits for."""
         absent: AbstractSet[int] = self._refusals.clients
-        everybody = self._clients.capacities.keys() | absent
-        return bool(absent) and absent >= everybody and len(everybody) >= self.at_first
+        return len(absent) >= max(1, self.at_first) and absent >= self._clients.capacities.keys()

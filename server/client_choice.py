@@ -33,10 +33,14 @@ EXPECTED = "expected all, enrolled, seen:SECONDS, or a condition such as 'site =
 
 @dataclass(frozen=True)
 class ClientChoice:
-    """The condition `text` on clients, which `holds` tests for what is known of one client."""
+    """The condition `text` on clients, which `holds` tests for what is known of one client.
+
+    within_s  no client fulfils it that was heard of longer ago than so many seconds. None: the condition does not say
+    """
 
     text: str
     holds: Test = field(compare=False, repr=False)
+    within_s: float | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> ClientChoice:
@@ -48,7 +52,7 @@ class ClientChoice:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError(f"selection {text!r}; {EXPECTED}") from None
         try:
-            return cls(text.strip(), _test(tree.body))
+            return cls(text.strip(), _test(tree.body), _within_s(tree.body))
         except RecursionError:
             raise ValueError(f"selection {text!r} is nested too deeply; {EXPECTED}") from None
 
@@ -64,6 +68,19 @@ def _test(node: ast.expr) -> Test:
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         return _comparison(node.left, node.ops[0], node.comparators[0])
     raise ValueError(f"selection {ast.unparse(node)!r}; {EXPECTED}")
+
+
+def _within_s(node: ast.expr) -> float | None:
+    """Return the largest `seen` with which the condition can hold, if a comparison with a number limits it."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+        found = [limit for part in node.values if (limit := _within_s(part)) is not None]
+        return min(found, default=None)
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Lt | ast.LtE):
+        return None
+    left, right = node.left, node.comparators[0]
+    if isinstance(left, ast.Name) and left.id == SEEN and isinstance(right, ast.Constant):
+        return float(right.value) if isinstance(right.value, int | float) else None
+    return None
 
 
 def _comparison(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Test:

@@ -7,7 +7,7 @@ sends again what had been sent, and devices answer a repeated request with the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from edgefl.server import waiting_text
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import Clients
 from edgefl.server.client_tags import ClientTags
-from edgefl.server.device_activity import activities
+from edgefl.server.device_activity import activities, activity_of_others
 from edgefl.server.device_holdings import DeviceStateTracker
 from edgefl.server.device_sessions import DeviceSessions
 from edgefl.server.events import (
@@ -185,9 +185,14 @@ class Coordinator:
         """Return the seconds until the deadline of the open round or evaluation, or None if there is no deadline."""
         return self._rounds.left_s(now)
 
-    def activities(self) -> dict[int, str]:
-        """Return by client what its device does, as far as the server knows (device_activity.py)."""
-        return activities(self._clients, self._rounds)
+    def activities(self, more: Iterable[int]) -> dict[int, str]:
+        """Return by client what its device does, for `more` and for clients that do something (device_activity.py)."""
+        return activities(self._clients, self._rounds, more)
+
+    @property
+    def activity_of_others(self) -> str:
+        """The activity of the enrolled clients that `activities` leaves out."""
+        return activity_of_others(self._rounds)
 
     def awaited(self, now: float) -> str | None:
         """Return the clients that the server waits for, in one line of text, or None if it waits for nobody.

@@ -5,6 +5,7 @@ The words tell what the server knows: a device that was asked to train counts as
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from edgefl.server.client_links import ClientConnection, Clients
@@ -18,12 +19,20 @@ PREPARING = "preparing"  # a planned and connected device that still owes its th
 WAITED_FOR = (TRAINING, EVALUATING, AWAITED, PREPARING)
 
 
-def activities(clients: Clients, rounds: RoundSequence) -> dict[int, str]:
-    """Return the activity by client, for clients that have enrolled, are connected, are planned or have refused."""
+def activities(clients: Clients, rounds: RoundSequence, more: Iterable[int] = ()) -> dict[int, str]:
+    """Return the activity by client, for `more` and for clients that are connected, are planned or have refused.
+
+    The other clients are left out, as a run may have very many of them. See `activity_of_others`.
+    """
     planned: AbstractSet[int] = frozenset() if rounds.open is None else frozenset(rounds.open.clients)
     there = {link.client: link for link in clients.admitted()}
-    everybody = clients.capacities.keys() | there.keys() | planned | rounds.refusing
-    return {client: _activity(client, there.get(client), client in planned, rounds) for client in sorted(everybody)}
+    shown = there.keys() | planned | rounds.refusing | set(more)
+    return {client: _activity(client, there.get(client), client in planned, rounds) for client in sorted(shown)}
+
+
+def activity_of_others(rounds: RoundSequence) -> str:
+    """Return the activity of an enrolled client that is not connected, is not planned and has not refused."""
+    return AWAY if rounds.evaluation is None else AWAITED
 
 
 def _activity(client: int, link: ClientConnection | None, is_planned: bool, rounds: RoundSequence) -> str:

@@ -78,8 +78,8 @@ def waited_for(rows: list[DeviceRow]) -> list[int]:
 
 def _row(client: int, history: DeviceHistory, live: LiveState | None, now: float) -> DeviceRow:
     record = history.devices.get(client) or ServedDevice()
-    known = NOBODY if live is None else live.devices.get(client, NOBODY)
     is_enrolled = record.capacity is not None
+    known = NOBODY if live is None else live.devices.get(client) or _left_out(live, is_enrolled)
     doing = known.doing if is_enrolled or known.doing != AWAY else MISSING
     return DeviceRow(
         client=client,
@@ -103,3 +103,8 @@ def _row(client: int, history: DeviceHistory, live: LiveState | None, now: float
         joules=record.joules,
         accuracy=record.accuracy,
     )
+
+
+def _left_out(live: LiveState, is_enrolled: bool) -> LiveDevice:
+    """Return the state of a client that the server's report leaves out."""
+    return NOBODY._replace(doing=live.others) if is_enrolled else NOBODY

@@ -5,6 +5,7 @@ A link is the number of one connection, never used twice in a process. Times are
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -98,7 +99,7 @@ class RoundOpened:
     round: int
     clients: tuple[int, ...]
     deadline_s: float | None = None
-    candidates: frozenset[int] | None = None
+    candidates: AbstractSet[int] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 RESERVE = 64  # open files of database and log, arrays, the lock, the event loop and Python itself
 FEWEST_STRANGERS = 16  # with fewer, no device would get in
+OF_STRANGERS = 16  # one of so many connections is for strangers, as not all clients of a large run are there at once
 
 
 class Share(NamedTuple):
@@ -43,7 +44,8 @@ def share(limit: int, clients: int, strangers: int) -> Share:
     if limit >= wanted:
         return Share(limit - RESERVE, strangers, None)
     connections = max(limit - RESERVE, FEWEST_STRANGERS + 1)
-    left = max(connections - clients, FEWEST_STRANGERS)
+    least = max(FEWEST_STRANGERS, min(strangers, connections // OF_STRANGERS))
+    left = max(connections - clients, least)
     room = "" if left + clients <= connections else f"; at most {connections - left} of them can be connected at a time"
     return Share(
         connections,

@@ -50,4 +50,6 @@ def as_gone(state: LiveState) -> LiveState:
         client: device._replace(is_connected=False, doing="refused" if device.doing == "refused" else "away")
         for client, device in state.devices.items()
     }
-    return replace(state, process=0, phase="ended", opened=None, closes=None, waiting="", devices=devices)
+    return replace(
+        state, process=0, phase="ended", opened=None, closes=None, waiting="", devices=devices, others="away"
+    )

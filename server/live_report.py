@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from edgefl.server.coordinator import Coordinator
 from edgefl.server.live_file import BEAT_S, EVERY_S, as_gone, write_live
 from edgefl.server.live_state import LiveDevice, LiveState
 from edgefl.server.peer import Peer
+
+LATELY = 1000  # number of clients that left last, which are shown beside the connected ones
 
 
 class LiveReport:
@@ -26,8 +29,8 @@ class LiveReport:
 
     def __init__(self, run: Path, coordinator: Coordinator, peers: Mapping[int, Peer]) -> None:
         self._run, self._coordinator, self._peers = run, coordinator, peers
-        self._heard: dict[int, float] = {}  # by client, time of the last bytes over connections that are gone
-        self._addresses: dict[int, str] = {}
+        # by client, time and address of the last bytes over connections that are gone. Who left first comes first
+        self._left: OrderedDict[int, tuple[float, str]] = OrderedDict()
         self._has_changed, self._told_at = True, float("-inf")
         self._writing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -44,7 +47,10 @@ class LiveReport:
     def left(self, peer: Peer) -> None:
         """Note that the connection of a client is gone."""
         if peer.client is not None:
-            self._heard[peer.client], self._addresses[peer.client] = peer.heard_at, peer.address
+            self._left[peer.client] = peer.heard_at, peer.address
+            self._left.move_to_end(peer.client)
+            if len(self._left) > LATELY:
+                self._left.popitem(last=False)
             self._has_changed = True
 
     def end(self) -> None:
@@ -67,7 +73,7 @@ class LiveReport:
         there = {peer.client: peer for peer in self._peers.values() if peer.client is not None}
         devices = {
             client: self._device(client, there.get(client), doing, wall - now)
-            for client, doing in self._coordinator.activities().items()
+            for client, doing in self._coordinator.activities(self._left).items()
         }
         opened_at, left_s = self._coordinator.opened_at, self._coordinator.left_s(now)
         return LiveState(
@@ -79,11 +85,11 @@ class LiveReport:
             None if left_s is None else wall + left_s,
             self._coordinator.awaited(now) or "",
             devices,
+            self._coordinator.activity_of_others,
         )
 
     def _device(self, client: int, peer: Peer | None, doing: str, to_wall_s: float) -> LiveDevice:
         """Return the state of a device. `to_wall_s` is the difference from the loop's time to seconds since 1970."""
-        heard_at = self._heard.get(client) if peer is None else peer.heard_at
-        address = self._addresses.get(client, "") if peer is None else peer.address
+        heard_at, address = self._left.get(client, (None, "")) if peer is None else (peer.heard_at, peer.address)
         heard = None if heard_at is None else round(heard_at + to_wall_s, 3)
         return LiveDevice(peer is not None, heard, doing, address)

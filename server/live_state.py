@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from edgefl.errors import RunError
 
-VERSION = 1
+VERSION = 2
 
 
 class LiveDevice(NamedTuple):
@@ -37,7 +37,8 @@ class LiveState:
     opened   when the round, or the evaluation, was opened. None: neither is open
     closes   when it is closed in any case. None: it has no deadline
     waiting  for whom the server waits, in words. Empty: for nobody
-    devices  devices by client, for clients that have enrolled, are connected or are planned
+    devices  devices by client, for clients that are connected, are planned, have refused or have left lately
+    others   activity of the enrolled clients that `devices` leaves out
     """
 
     time: float
@@ -48,6 +49,7 @@ class LiveState:
     closes: float | None = None
     waiting: str = ""
     devices: Mapping[int, LiveDevice] = field(default_factory=dict)
+    others: str = "away"
 
     def to_json(self) -> bytes:
         """Return the state as one line of JSON."""

@@ -84,10 +84,9 @@ class RoundOpening:
         return opened(self.planner.task, self.planner.algorithm, state, plans, round, self._rules)
 
     @property
-    def candidates(self) -> frozenset[int] | None:
+    def candidates(self) -> AbstractSet[int] | None:
         """The clients among which the clients of the last plans were chosen, or None for all."""
-        among = self.planner.task.candidates
-        return None if among is None else frozenset(among)
+        return self.planner.task.candidates
 
     def open(self, planned: OpenRound, claim: Callable[[int], ReplyClaim]) -> OpenRound:
         """Open a round, with the replies that an earlier process has saved. In an asynchronous run the round has the

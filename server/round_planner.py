@@ -9,6 +9,7 @@ from dataclasses import replace
 from edgefl.errors import RunError
 from edgefl.methods import early_stopping
 from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_set import ClientSet
 from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.asynchronous import with_places
 from edgefl.methods.task import State, Task
@@ -88,25 +89,25 @@ class Planner:
 
     def _candidates(
         self, connected: AbstractSet[int], now: float, refusing: AbstractSet[int], tasks: OpenTasks | None
-    ) -> frozenset[int] | None:
+    ) -> ClientSet | None:
         """Return the clients that may be chosen, or None for all clients of the run."""
         if self._algorithm.asks_all:
             return None
-        everybody = frozenset(range(self._everybody.clients))
+        everybody = range(self._everybody.clients)
         out = refusing if tasks is None else {*refusing, *tasks.clients}
         rules, presence = self._control.rules, self._presence
         if rules.choice is not None:
-            return presence.fulfilling(rules.choice, self._tags, connected, now) - out
+            return presence.fulfilling(rules.choice, self._tags, connected, now).without(out)
         if rules.seen_s is not None:
-            return presence.lately(rules.seen_s, connected, now) - out
-        found = (presence.enrolled if rules.among_enrolled else everybody) - out
-        return None if found == everybody else found
+            return presence.lately(rules.seen_s, connected, now).without(out)
+        found = (presence.enrolled if rules.among_enrolled else ClientSet(everybody)).without(out)
+        return None if len(found) == len(everybody) else found
 
     def again(
         self,
         state: State,
         round: int,
-        candidates: frozenset[int] | None,
+        candidates: AbstractSet[int] | None,
         lost: AbstractSet[int] = frozenset(),
         places: int | None = None,
     ) -> list[Plan]:
@@ -127,7 +128,7 @@ class Planner:
         self,
         state: State,
         round: int,
-        candidates: frozenset[int] | None,
+        candidates: AbstractSet[int] | None,
         tasks: OpenTasks | None = None,
         places: int | None = None,
     ) -> list[Plan]:

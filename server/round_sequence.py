@@ -341,5 +341,6 @@ class RoundSequence:
     def end_evaluation_if_complete(self, now: float) -> None:
         """End the open evaluation if every enrolled client has answered."""
         assert self.evaluation is not None
-        if self._clients.capacities.keys() <= self.evaluation.answers.keys() | self.refusing:
+        enrolled, answers = self._clients.capacities.keys(), self.evaluation.answers.keys()
+        if len(enrolled) <= len(answers) + len(self.refusing) and enrolled <= answers | self.refusing:
             self._end_evaluation(now)

@@ -316,10 +316,10 @@ def _last_deadline(database: sqlite3.Connection) -> float | None:
     return found[0] if found else None
 
 
-def _candidates(database: sqlite3.Connection) -> dict[int, frozenset[int]]:
+def _candidates(database: sqlite3.Connection) -> client_bitmap.PackedSets:
     every = "SELECT round, candidates FROM logged UNION ALL SELECT round, candidates FROM rounds WHERE done IS NULL"
     rows = database.execute(f"SELECT * FROM ({every}) WHERE candidates IS NOT NULL ORDER BY round")
-    return {round: client_bitmap.unpack(data) for round, data in rows}
+    return client_bitmap.PackedSets(dict(rows))
 
 
 def _trained(database: sqlite3.Connection) -> dict[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgefl import rng
+from edgefl.methods.client_set import ClientSet
 from edgefl.methods.task import Task
 
 
@@ -21,12 +22,28 @@ def sample_clients(task: Task, candidates: Sequence[int], count: int, round: int
     (ALGORITHMS 2).
 
     task        task, whose seed the draw follows. A client that `task.candidates` leaves out is not drawn
-    candidates  ids of the clients to draw from
+    candidates  ids of the clients to draw from, each once
     count       number of clients to draw
     round       number of the round, from 1
     """
-    candidates = sorted(k for k in candidates if task.candidates is None or k in task.candidates)
-    if count >= len(candidates):
-        return candidates
-    chosen = rng.stream(task.seed, rng.SELECT, round=round).sample(len(candidates), count)
-    return [candidates[i] for i in chosen]
+    among = _eligible(task, candidates)
+    if count >= len(among):
+        return list(among)
+    chosen = rng.stream(task.seed, rng.SELECT, round=round).sample(len(among), count)
+    return [among[i] for i in chosen]
+
+
+def _eligible(task: Task, candidates: Sequence[int]) -> Sequence[int] | ClientSet:
+    """Return those of the candidates that the task does not leave out, in ascending order.
+
+    A run may have very many clients. Where all of them are candidates, no step is taken for each of them.
+    """
+    allowed = task.candidates
+    if len(candidates) == task.clients:
+        everybody = range(task.clients)
+        if allowed is None:
+            return everybody
+        if isinstance(allowed, ClientSet) and (not allowed or allowed[len(allowed) - 1] < task.clients):
+            return allowed
+        return sorted(k for k in allowed if k in everybody)
+    return sorted(k for k in candidates if allowed is None or k in allowed)

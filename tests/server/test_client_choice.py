@@ -39,6 +39,21 @@ def test_a_condition_holds_for_these_clients(text: str, fulfilled: list[int]) ->
 
 
 @pytest.mark.parametrize(
+    ("text", "within_s"),
+    [
+        ("seen < 60", 60.0),
+        ("site == 3 and seen <= 60 and seen < 90", 60.0),
+        ("site == 3 and (seen < 60 or client == 1)", None),
+        ("not seen < 60", None),
+        ("seen > 60", None),
+        ("seen < '60'", None),
+    ],
+)
+def test_a_condition_may_limit_how_long_ago_a_client_was_heard_of(text: str, within_s: float | None) -> None:
+    assert ClientChoice.parse(text).within_s == within_s
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("enroled", "'enroled'; expected all, enrolled, seen:SECONDS, or a condition such as"),

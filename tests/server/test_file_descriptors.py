@@ -37,6 +37,11 @@ def test_with_fewer_files_than_clients_not_all_can_be_connected() -> None:
     assert "beside 1000 clients; at most 176 of them can be connected at a time; expected 1576 files" in found.problem
 
 
+def test_a_run_of_very_many_clients_leaves_strangers_their_places() -> None:
+    """With 16 places, 4 devices a second could come from one address."""
+    assert share(20_000, 100_000, 512)[:2] == (19_936, 512)
+
+
 def test_the_soft_limit_is_raised_to_what_is_needed(limits: tuple[int, int]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
     assert provide(100, 150) == Share(250, 150, None)

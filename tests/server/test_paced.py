@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from edgefl.server import client_bitmap
+from edgefl.server.client_choice import ClientChoice
+from edgefl.server.client_tags import ClientTags
 from edgefl.server.presence import Presence
 from edgefl.server.reminder import Reminder
 from edgefl.server.round_deadline import AdaptiveDeadline, RoundDeadline
@@ -81,6 +83,16 @@ def test_who_left_counts_for_a_while() -> None:
     assert presence.lately(60.0, {1}, 90.0) == {1, 2, 3}
     assert presence.lately(60.0, {1}, 90.5) == {1}
     assert presence.lately(60.0, set(), 90.5) == frozenset()
+
+
+def test_a_limit_of_a_condition_changes_nothing_but_the_steps() -> None:
+    presence, tags = Presence([1, 2, 5], 0.0), ClientTags({})
+    presence.hear(2, 30.0)
+    limited, open_ended = ClientChoice.parse("seen <= 60"), ClientChoice.parse("not seen > 60")
+    assert (limited.within_s, open_ended.within_s) == (60.0, None)
+    for now, expected in ((60.0, {1, 2, 5}), (60.5, {1, 2}), (90.0, {1, 2}), (90.5, {1}), (91.5, {1})):
+        for choice in (limited, open_ended):
+            assert presence.fulfilling(choice, tags, {1}, now) == expected
 
 
 def test_a_wait_is_said_ever_more_rarely_and_a_new_one_afresh() -> None:
