@@ -1,5 +1,6 @@
-"""The clients among which a round's clients are chosen: all, those that have enrolled, or those for which a condition
-holds. A condition is an expression over what the server knows of a client:
+"""Conditions on clients, which say among which of them a round's clients are chosen.
+
+A condition is an expression over what the server knows of a client:
 
     site == 3 and seen < 60 and version >= "0.2"
 
@@ -66,7 +67,7 @@ def _test(node: ast.expr) -> Test:
         return lambda known: not inner(known)
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         return _comparison(node.left, node.ops[0], node.comparators[0])
-    raise ValueError(f"selection {ast.unparse(node)!r}; expected a comparison such as site == 3")
+    raise ValueError(f"selection {ast.unparse(node)!r}; {EXPECTED}")
 
 
 def _within_s(node: ast.expr) -> float | None:
@@ -119,7 +120,7 @@ def _order(a: Value, b: Value) -> int:
 
 
 def _numbers(value: Value, is_version: bool) -> tuple[float, ...] | None:
-    """Return the numbers of a version such as 0.10.2, or the one number of a number. Other texts have none."""
+    """Return the numbers of a version such as 0.10.2, or the one number of a number. Other texts have no numbers."""
     try:
         if not is_version:
             return (float(value),)

@@ -93,7 +93,7 @@ class Clients:
 
     def begin_enrolment(self, client: int, secret: bytes = b"") -> bool:
         """Begin the enrolment of a client with this secret. Return False if it has enrolled or is enrolling already."""
-        if client in self.capacities or client in self._enrolling:
+        if self._is_taken(client):
             return False
         self.bind(client, secret)
         self._enrolling.add(client)

@@ -1,4 +1,4 @@
-"""What a client's device is asked at this time: to train, to evaluate, to come again later, or to hear of the end.
+"""The requests to a client's device at this time: to train, to evaluate, to come again later, or to hear of the end.
 
 round_sequence.py decides which round or evaluation is open. The module has no I/O and no clock.
 """

@@ -64,7 +64,7 @@ def give(run: Path, command: CommandGiven) -> None:
 
 
 def take_answer(run: Path, name: str) -> AnswerOperator | None:
-    """Return the answer to a command and remove it, or return None if there is none yet."""
+    """Return the answer to a command and remove it, or return None before the server has answered."""
     file = run / FOLDER / f"{name}{ANSWER}"
     try:
         found = json.loads(file.read_bytes())

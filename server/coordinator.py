@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 
 from edgefl.experiment.sample_minimum import too_small
 from edgefl.methods.algorithm import Algorithm
@@ -77,47 +78,21 @@ class Coordinator:
         """
         self._queue = ActionQueue()
         self._control = control = RunControl(rules, progress.commands)
-        self._clients = clients = Clients(
-            task.clients,
-            progress.capacities,
-            progress.secrets,
-            progress.provenances,
-            progress.declared,
-            rules.is_open,
-        )
+        self._clients = clients = _clients(task.clients, progress, rules)
         before = algorithm.start(task, initial)
         state = before if progress.state is None else progress.state
         rulings = Rulings(progress.rulings, progress.trained)
-        last = {client: rulings.last_trained(client) for client in progress.capacities}
-        keeps, losses, lives = algorithm.remembers, progress.losses, progress.lives
-        holdings = DeviceStateTracker(rulings.keeps_trained, last, losses, lives, accepting, keeps)
+        holdings = _holdings(rulings, progress, accepting, algorithm.remembers)
         self.task = replace(task, limits=clients.capacities, lost=holdings.behind)
         declarations = ThroughputDeclarations(algorithm.wants_throughput, progress.throughputs)
         refusals = RefusalRegister(progress.refusals, progress.removed, self._queue)
         tags = ClientTags(progress.tags, progress.provenances)
         shared = clients, rulings, declarations, self._queue, refusals
         self._rounds = RoundSequence(self.task, algorithm, control, tags, state, progress, *shared, common, before)
-        self._devices = DeviceSessions(
-            algorithm.name,
-            self._rounds,
-            holdings,
-            *shared,
-            tags,
-            lambda client, examples: too_small(algorithm, self.task, client, examples),
-        )
-
-        self._operator = OperatorDesk(
-            algorithm,
-            control,
-            self._rounds,
-            clients,
-            refusals,
-            tags,
-            self._queue,
-            self._devices.dismiss,
-            OperatorDesk.earlier(progress.commands),
-            progress.keeps_commands,
-        )
+        small = partial(too_small, algorithm, self.task)
+        self._devices = DeviceSessions(algorithm.name, self._rounds, holdings, *shared, tags, small)
+        seen = self._rounds, clients, refusals, tags, self._queue, self._devices.dismiss
+        self._operator = OperatorDesk(algorithm, control, *seen, *OperatorDesk.earlier(progress))
 
     def start(self, now: float) -> list[Action]:
         """Go on from the durable state."""
@@ -242,3 +217,15 @@ class Coordinator:
             what, everybody = f"the evaluation after round {self.round}", sorted(self.enrolled - out)
             return waiting_text.replies(what, everybody, evaluation.answers.keys(), connected, left_s)
         return None
+
+
+def _clients(count: int, progress: Progress, rules: Rules) -> Clients:
+    """Return the clients that have enrolled so far."""
+    known = progress.capacities, progress.secrets, progress.provenances, progress.declared
+    return Clients(count, *known, rules.is_open)
+
+
+def _holdings(rulings: Rulings, progress: Progress, accepting: Collection[int], keeps: bool) -> DeviceStateTracker:
+    """Return the states that the clients' devices hold, as far as the server knows."""
+    last = {client: rulings.last_trained(client) for client in progress.capacities}
+    return DeviceStateTracker(rulings.keeps_trained, last, progress.losses, progress.lives, accepting, keeps)

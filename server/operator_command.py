@@ -28,17 +28,22 @@ LARGEST_ROUNDS = 1 << 31
 EXPECTED = "expected pause, resume, stop, drain, remove CLIENT, readmit CLIENT, or set NAME=VALUE"
 
 
-class Selection(NamedTuple):
+class ClientSelection(NamedTuple):
     """The clients among which a round's clients are chosen.
 
-    seen_s         the clients that were connected within these seconds. None: whenever they were
-    among_enrolled the clients that have enrolled
-    choice         the enrolled clients that fulfil this condition, or None
+    seen_s          number of seconds within which the clients were connected. None: no limit
+    among_enrolled  whether the clients have enrolled
+    choice          condition that the enrolled clients fulfil, or None
     """
 
     seen_s: float | None = None
     among_enrolled: bool = False
     choice: ClientChoice | None = None
+
+    def __str__(self) -> str:
+        if self.choice is not None:
+            return self.choice.text
+        return f"{SEEN}:{self.seen_s:g}" if self.seen_s is not None else ENROLLED if self.among_enrolled else EVERYBODY
 
 
 def checked(words: Iterable[str]) -> tuple[str, ...]:
@@ -86,17 +91,17 @@ def rounds(text: str) -> int:
     return int(text)
 
 
-def selection(text: str) -> Selection:
+def selection(text: str) -> ClientSelection:
     """Return the clients that the text describes. Raises ValueError."""
     if text in (EVERYBODY, ENROLLED):
-        return Selection(among_enrolled=text == ENROLLED)
+        return ClientSelection(among_enrolled=text == ENROLLED)
     kind, is_seen, seconds = text.partition(":")
     if kind == SEEN and is_seen:
         within_s = _number(seconds)
         if not 0 < within_s < float("inf"):
             raise ValueError(f"selection {text!r}; expected all, enrolled, or seen:SECONDS")
-        return Selection(seen_s=within_s)
-    return Selection(choice=ClientChoice.parse(text))
+        return ClientSelection(seen_s=within_s)
+    return ClientSelection(choice=ClientChoice.parse(text))
 
 
 def _number(text: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgefl.methods.algorithm import Algorithm
@@ -15,6 +15,7 @@ from edgefl.server.operator_command import ROUNDS, SELECT, checked, whom
 from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_sequence import RoundSequence
 from edgefl.server.run_control import RunControl
+from edgefl.server.run_progress import Progress
 from edgefl.server.waiting_text import named
 
 REMOVED = "the operator has removed this client from the run"
@@ -45,9 +46,10 @@ class OperatorDesk:
     keeps_commands: bool
 
     @staticmethod
-    def earlier(commands: Iterable[OperatorCommand]) -> dict[str, str]:
-        """Return the answers to the commands that an earlier process carried out."""
-        return {command.name: "carried out before the server was started again" for command in commands}
+    def earlier(progress: Progress) -> tuple[dict[str, str], bool]:
+        """Return the answers to the commands of earlier processes, and whether the run keeps commands."""
+        answer = "carried out before the server was started again"
+        return {command.name: answer for command in progress.commands}, progress.keeps_commands
 
     def take(self, event: CommandGiven, now: float) -> None:
         """Carry out a command, or answer why it cannot be carried out. A repeated command gets its answer again."""
@@ -104,7 +106,7 @@ class OperatorDesk:
             raise ValueError(f"rounds={rounds}; expected no change, as the rounds of {name} depend on their number")
 
     def _clients(self, text: str) -> list[int]:
-        """Return the clients that are meant. Raises ValueError if there is none."""
+        """Return the clients that are meant. Raises ValueError if no client is meant."""
         meant = whom(text)
         if isinstance(meant, int):
             if meant >= self.clients.count:

@@ -1,4 +1,4 @@
-"""What the operator's commands have settled about a run: pauses, the end, the deadline, the number of rounds.
+"""The settings of a run that the operator's commands have changed: pauses, the end, deadlines, the number of rounds.
 
 The commands are durable, so a server that is started again takes them into account. A setting of a command holds until
 another command changes it.

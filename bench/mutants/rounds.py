@@ -96,8 +96,8 @@ MUTANTS = (
     Mutant(
         "id-being-enrolled",
         "server/client_links.py",
-        "self._lowest in self.capacities or self._lowest in self._enrolling",
-        "self._lowest in self.capacities",
+        "client in self.capacities or client in self._enrolling",
+        "client in self.capacities",
         "an id that is being enrolled is given to a second device",
         COORDINATOR,
     ),

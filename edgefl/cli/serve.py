@@ -40,9 +40,10 @@ from edgefl.server import run_history
 from edgefl.server.admission import Caps
 from edgefl.server.event_loop import serve
 from edgefl.server.listener import ListenAddress, bound
-from edgefl.server.operator_command import Selection
+from edgefl.server.operator_command import ClientSelection
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 from edgefl.server.round_rules import Rules
+from edgefl.server.secure_settings import SecureSettings
 from edgefl.server.server_setup import host
 from edgefl.server.store import Store
 from edgefl.server.trust_files import TrustFiles
@@ -50,6 +51,7 @@ from edgefl.system.log_lines import Alert
 
 INTERRUPTED = "interrupted; continue with --resume"
 LOOKS = ("page", "page_token")
+MEMBERS = ("open", "come_again", "drain")
 TRUST = ("keys", "tls_cert", "tls_key", "tls_client_ca", "strangers", "strangers_per_address", "insecure")
 
 
@@ -139,41 +141,15 @@ class _ServeRequest:
 
 def _request(options: dict[str, Any]) -> _ServeRequest:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
-    extra = (
-        "select",
-        "open",
-        "come_again",
-        "drain",
-        "keep_rounds",
-        "accept_data",
-        "accept_loss",
-        "max_empty_rounds",
-        "linger",
-        *LOOKS,
-    )
+    extra = ("select", "keep_rounds", "accept_data", "accept_loss", "max_empty_rounds", "linger", *LOOKS, *MEMBERS)
     how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST, *secure_serving.NAMES)})
     _check_asked(how)
     secure = secure_serving.prepare(how, options)
     experiment, model = _experiment(options, how.resume, how.data_dir)
     _check_losses(experiment, how.accept_loss)
     address, keys = _address(how)
-    rules = Rules(
-        experiment.rounds,
-        experiment.eval_interval,
-        how.quorum,
-        how.deadline,
-        how.evaluation_deadline,
-        how.wait_for or (min(experiment.per_round, experiment.clients) if how.open else experiment.clients),
-        experiment.values,
-        **(how.select or Selection(among_enrolled=how.open))._asdict(),
-        is_open=how.open,
-        max_empty_rounds=how.max_empty_rounds,
-        come_again_s=how.come_again,
-        evaluate_first=experiment.evaluates_first,
-        secure=secure,
-        asynchronous=asynchronous_rounds(experiment),
-    )
-    _check_select(experiment, rules)
+    rules = _rules(how, experiment, secure)
+    _check_select(experiment, how)
     _check_asynchronous(experiment, rules, how.keep_rounds)
     assembled = assemble_experiment(experiment, how.data_dir, model, served=True)
     rules = replace(rules, aggregation_settings=assembled.aggregation_settings)
@@ -189,6 +165,27 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
     if how.resume is None:
         _make_directory(request, model)
     return request
+
+
+def _rules(how: argparse.Namespace, experiment: Experiment, secure: SecureSettings | None) -> Rules:
+    """Return the rules of the run's rounds."""
+    first = min(experiment.per_round, experiment.clients) if how.open else experiment.clients
+    return Rules(
+        experiment.rounds,
+        experiment.eval_interval,
+        how.quorum,
+        how.deadline,
+        how.evaluation_deadline,
+        how.wait_for or first,
+        experiment.values,
+        **_selection(how)._asdict(),
+        is_open=how.open,
+        max_empty_rounds=how.max_empty_rounds,
+        come_again_s=how.come_again,
+        evaluate_first=experiment.evaluates_first,
+        secure=secure,
+        asynchronous=asynchronous_rounds(experiment),
+    )
 
 
 def _trust(how: argparse.Namespace, keys: dict[int, bytes] | None, address: ListenAddress) -> TrustFiles:
@@ -237,11 +234,18 @@ def _bound(address: ListenAddress) -> ListenAddress:
         raise
 
 
-def _check_select(experiment: Experiment, rules: Rules) -> None:
+def _selection(how: argparse.Namespace) -> ClientSelection:
+    """Return the clients among which the clients of rounds are chosen."""
+    return how.select or ClientSelection(among_enrolled=how.open)
+
+
+def _check_select(experiment: Experiment, how: argparse.Namespace) -> None:
     """Raise ValueError if --select leaves out clients that the method needs."""
     ((name, algorithm),) = experiment.algorithms().items()
-    if (rules.seen_s is not None or rules.among_enrolled or rules.choice) and algorithm.asks_all:
-        raise ValueError(f"--select with {name}; expected all, as it asks everybody every round")
+    selection = _selection(how)
+    if algorithm.asks_all and selection != ClientSelection():
+        asked = f"--select {selection}" if how.select is not None else "--open"
+        raise ValueError(f"{asked} with {name}; expected all, as it asks everybody every round")
 
 
 def _check_asynchronous(experiment: Experiment, rules: Rules, keep_rounds: int) -> None:

@@ -12,7 +12,7 @@ from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
 from edgefl.server import log_pruning, operator_command
 from edgefl.server.admission import Caps
 from edgefl.server.event_loop import LINGER_S
-from edgefl.server.operator_command import Selection
+from edgefl.server.operator_command import ClientSelection
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
 PORT = 7227
@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_run(parser.add_argument_group("the run and its directory"))
     _add_address(parser.add_argument_group("address and page"))
     _add_participation(parser.add_argument_group("clients that take part"))
+    _add_presence(parser.add_argument_group("absent devices, and the end"))
     _add_round_closing(parser.add_argument_group("end of a round"))
     add_secure(parser.add_argument_group("secure aggregation", "The server sees sums of groups of clients alone."))
     _add_trust(
@@ -128,17 +129,14 @@ def _add_participation(how: argparse._ArgumentGroup) -> None:
         "--select",
         type=_select,
         metavar="CHOICE",
-        help="clients among which a round's clients are chosen: all clients of the run, the clients that have enrolled "
-        "(enrolled), the clients that were connected within the last S seconds (seen:S), or the enrolled clients that "
-        "fulfil a condition on their tags, such as 'site == 3 and seen < 60' (default: all)",
+        help="clients among which a round's clients are chosen: all, enrolled, seen:S for clients that were connected "
+        "within the last S seconds, or a condition such as 'site == 3 and seen < 60'. A condition chooses "
+        "among enrolled clients. (default: all)",
     )
-    how.add_argument(
-        "--come-again",
-        type=float,
-        metavar="S",
-        help="mean time in seconds for which the server sends away a device that may sleep (`edgefl client --sleep`) "
-        "and has nothing to do. The times of the devices are spread evenly. (default: devices stay connected)",
-    )
+
+
+def _add_presence(how: argparse._ArgumentGroup) -> None:
+    """Add the times of devices that sleep, and the end of the server."""
     how.add_argument(
         "--max-empty-rounds",
         type=int,
@@ -146,6 +144,13 @@ def _add_participation(how: argparse._ArgumentGroup) -> None:
         metavar="K",
         help="number of rounds in a row without an accepted reply after which the run ends with an error "
         f"(default: {MAX_EMPTY_ROUNDS})",
+    )
+    how.add_argument(
+        "--come-again",
+        type=float,
+        metavar="S",
+        help="mean time in seconds for which the server sends away a device that may sleep (`edgefl client --sleep`) "
+        "and has nothing to do. The times of the devices are spread evenly. (default: devices stay connected)",
     )
     how.add_argument(
         "--drain",
@@ -204,7 +209,7 @@ def _deadline(text: str) -> Deadline:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _select(text: str) -> Selection:
+def _select(text: str) -> ClientSelection:
     try:
         return operator_command.selection(text)
     except ValueError as error:

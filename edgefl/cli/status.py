@@ -123,10 +123,7 @@ def describe(found: dict[str, Any]) -> str:
     if found["limited_values"]:
         lines.append(f"limited       {found['limited_values']} values of replies, before they were rounded")
     if found["open"]:
-        refused = (refusal["client"] for refusal in found["refusals"])
-        absent = {*found["answered"], *found["removed"], *refused}
-        waiting = [client for client in found["open"]["clients"] if client not in absent]
-        lines.append(f"open          round {found['open']['round']}, waiting for clients {_listed(waiting)}")
+        lines.append(f"open          round {found['open']['round']}, waiting for clients {_listed(_awaited(found))}")
     lines += [
         f"lost          client {loss['client']} what it kept after round {loss['after']}; it went on from"
         f" {'round ' + str(loss['kept']) if loss['kept'] else 'nothing'}"
@@ -141,6 +138,12 @@ def describe(found: dict[str, Any]) -> str:
     if last := found["last_evaluation"]:
         lines.append(f"evaluation    round {last['round']}: {progress_display.news(last)}")
     return "\n".join(lines)
+
+
+def _awaited(found: dict[str, Any]) -> list[int]:
+    """Return the clients for which the open round waits."""
+    absent = {*found["answered"], *found["removed"], *(refusal["client"] for refusal in found["refusals"])}
+    return [client for client in found["open"]["clients"] if client not in absent]
 
 
 def _listed(clients: list[int]) -> str:

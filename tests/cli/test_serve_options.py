@@ -17,9 +17,9 @@ from edgefl.server.round_deadline import AdaptiveDeadline
         (["--deadline", "soon"], "deadline 'soon'; expected auto, none or a number of seconds > 0"),
         (["--deadline", "0"], "deadline '0'; expected auto, none or a number of seconds > 0"),
         (["--evaluation-deadline", "inf"], "deadline 'inf'; expected auto, none or a number of seconds > 0"),
-        (["--select", "seen"], "selection 'seen'; expected all, enrolled, or seen:SECONDS"),
+        (["--select", "seen"], "selection 'seen'; expected all, enrolled, seen:SECONDS, or a condition such as"),
         (["--select", "seen:-1"], "selection 'seen:-1'; expected all, enrolled, or seen:SECONDS"),
-        (["--select", "some:60"], "selection 'some:60'; expected all, enrolled, or seen:SECONDS"),
+        (["--select", "some:60"], "selection 'some:60'; expected all, enrolled, seen:SECONDS, or a condition such as"),
         (["--keep-rounds", "1"], "--keep-rounds 1; expected at least 2"),
         (["--strangers", "0"], "strangers=0; expected strangers >= 1"),
         (

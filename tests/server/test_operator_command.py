@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgefl.server.member_records import OperatorCommand
-from edgefl.server.operator_command import Selection, checked, selection, whom
+from edgefl.server.operator_command import ClientSelection, checked, selection, whom
 from edgefl.server.round_deadline import AdaptiveDeadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_control import RunControl, commanded_rounds
@@ -47,7 +47,7 @@ def test_a_command_is_taken(text: str) -> None:
         (("set", "rounds=0"), "expected a whole number of rounds"),
         (("set", "rounds=" + "9" * 30), "expected a whole number of rounds"),
         (("set", "select=seen:x"), "expected all, enrolled, or seen:SECONDS"),
-        (("set", "select=often"), "expected a comparison"),
+        (("set", "select=often"), "or a condition such as"),
     ],
 )
 def test_what_is_no_command_is_named(words: tuple[str, ...], why: str) -> None:
@@ -61,9 +61,9 @@ def test_a_client_is_named_by_its_id_or_by_a_tag() -> None:
 
 
 def test_selections() -> None:
-    assert selection("all") == Selection()
-    assert selection("enrolled") == Selection(among_enrolled=True)
-    assert selection("seen:2.5") == Selection(seen_s=2.5)
+    assert selection("all") == ClientSelection()
+    assert selection("enrolled") == ClientSelection(among_enrolled=True)
+    assert selection("seen:2.5") == ClientSelection(seen_s=2.5)
     (seen_s, among, choice) = selection("site == 3")
     assert (seen_s, among, choice and choice.text) == (None, False, "site == 3")
 
