@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from sys import intern
 
 GOLDEN = 0.6180339887498949  # its multiples, modulo 1, are spread evenly
 MOST_PROVENANCES = 16  # provenances of a client that are kept
@@ -59,9 +60,9 @@ class Clients:
         self.declared = dict(declared or {})
         self.secrets = dict(secrets or {})
         self._owners = {secret: client for client, secret in self.secrets.items()}
-        self._provenances: dict[int, set[str]] = {}
+        self._provenances: dict[int, tuple[str, ...]] = {}  # a set takes 216 bytes, and a tuple of one text 48
         for client, provenance in provenances:
-            self._provenances.setdefault(client, set()).add(provenance)
+            self.add_provenance(client, provenance)
         self.count = count
         self._lowest = 0  # lowest id that may be free
         self._is_open = is_open
@@ -114,10 +115,10 @@ class Clients:
 
     def add_provenance(self, client: int, provenance: str) -> bool:
         """Add a provenance of the client's device. Return True if it is new, and the client has few of them so far."""
-        known = self._provenances.setdefault(client, set())
+        known = self._provenances.get(client, ())
         if provenance in known or len(known) >= MOST_PROVENANCES:
             return False
-        known.add(provenance)
+        self._provenances[client] = (*known, intern(provenance))
         return True
 
     def connect(self, link: ClientConnection) -> ClientConnection | None:

@@ -34,7 +34,7 @@ def sample_clients(task: Task, candidates: Sequence[int], count: int, round: int
 
 
 def _eligible(task: Task, candidates: Sequence[int]) -> Sequence[int] | ClientSet:
-    """Return those of the candidates that the task does not leave out, in ascending order.
+    """Return the candidates that the task does not leave out, in ascending order.
 
     A run may have very many clients. Where all of them are candidates, no step is taken for each of them.
     """

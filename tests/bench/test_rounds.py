@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import flower, overhead, rounds, traffic
+from bench import flower, overhead, registered, rounds, traffic
 from bench.stopwatch import Stopwatch
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at through /proc")
@@ -62,6 +62,15 @@ def test_overhead_has_parts_of_both_sides(tmp_path: Path) -> None:
     figures = [figure.what for figure in overhead.measure(tmp_path / "run", 2, 3)]
     assert figures[0] == "round beyond training"
     assert {"server: store", "server: fold", "devices together: keep"} < set(figures)
+
+
+@linux
+@pytest.mark.parametrize("mode", ["enrolled", "asynchronous"])
+def test_the_cost_of_a_reply_is_that_of_few_and_of_many_clients(tmp_path: Path, mode: str) -> None:
+    """Few and many clients cost about the same where both are few."""
+    *found, ratio = registered.measure(tmp_path, registered.QUICK, [mode])
+    assert [each.unit for each in found] == ["ms", "MB"] * 2
+    assert 0.3 < ratio.value < 3 and ratio.bar == 1.3
 
 
 def test_without_flower_its_figure_is_quoted_and_says_how_to_measure_it() -> None:
