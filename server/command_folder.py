@@ -36,6 +36,8 @@ class CommandFolder:
     def look(self) -> Iterator[CommandGiven]:
         """Yield the commands that have come since the last look, in the order of their names."""
         with suppress(OSError):
+            if not self._folder.is_dir():
+                return
             for file in sorted(self._folder.glob(f"*{COMMAND}")):
                 if file.stem not in self._taken:
                     self._taken.add(file.stem)

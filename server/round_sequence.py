@@ -312,7 +312,8 @@ class RoundSequence:
         Raises  RunError if nobody is left who takes part.
         """
         self._planner.forget()
-        if self.phase in ("waiting", "training") and self._refusals.reasons and self.attendance.is_refused_by_all:
+        is_error = self._refusals.reasons and not self._refusals.removed  # the operator knows of a removal
+        if self.phase in ("waiting", "training") and is_error and self.attendance.is_refused_by_all:
             client, reason = min(self._refusals.reasons.items())
             raise RunError(f"no device takes part: {len(self.refusing)} refused; client {client}: {printable(reason)}")
         if self.phase == "waiting":

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from bench.vopr.command_watch import CommandWatch
 from bench.vopr.ledger import BrokenPromiseError
 from bench.vopr.process import Process
 from bench.vopr.round_watch import SLACK_S, limits
 from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.protocol.wire.messages import Train
 from edgefl.server.events import DeviceRefusal, Record, ReplyJudged, RoundClosed, RoundOpened
-from edgefl.server.round_rules import Rules
+from edgefl.server.member_records import OperatorCommand
 from edgefl.server.run_progress import Progress
 
 TAKEN_IN = ("on", "stopped", "excluded")  # status of a client whose accepted reply was part of the round
@@ -26,9 +27,15 @@ class BufferWatch:
     """The watch over one life of the server, which begins with `progress`. Raises BrokenPromiseError."""
 
     def __init__(
-        self, rules: Rules, settings: AsynchronousRounds, revoked: Set[int], progress: Progress, process: Process
+        self,
+        commands: CommandWatch,
+        settings: AsynchronousRounds,
+        revoked: Set[int],
+        progress: Progress,
+        process: Process,
     ) -> None:
-        self._rules, self._settings, self._revoked, self._process = rules, settings, revoked, process
+        self._commands, self._settings, self._revoked, self._process = commands, settings, revoked, process
+        self._has_changed = False  # whether the operator has changed the deadline of the open round
         self._refusing = set(progress.refusals)
         self._number = progress.round + 1
         self._tasks = {client: earlier.round for earlier in progress.earlier for client in earlier.clients}
@@ -51,6 +58,8 @@ class BufferWatch:
         """Check a record that the coordinator wants to be durable."""
         if isinstance(record, DeviceRefusal):
             (self._refusing.add if record.reason else self._refusing.discard)(record.client)
+        elif isinstance(record, OperatorCommand):
+            self._has_changed |= record.words[-1].startswith("deadline=")
         elif isinstance(record, RoundOpened):
             self._opens(record)
         elif isinstance(record, ReplyJudged):
@@ -59,7 +68,7 @@ class BufferWatch:
             self._closes(record)
 
     def _opens(self, record: RoundOpened) -> None:
-        self._at, self._recorded_s = self._process.schedule.now, record.deadline_s
+        self._at, self._recorded_s, self._has_changed = self._process.schedule.now, record.deadline_s, False
         if again := self._tasks.keys() & set(record.clients):
             raise BrokenPromiseError(f"round {record.round} gives client {min(again)} a second task")
         self._tasks |= dict.fromkeys(record.clients, record.round)
@@ -87,8 +96,10 @@ class BufferWatch:
         if found != {client: self._tasks[client] for client in accepted}:
             raise BrokenPromiseError(f"round {record.round} takes in {found}; expected the accepted of {self._judged}")
         took = self._process.schedule.now - (self._at or 0.0)
-        shortest, _ = limits(self._rules.deadline_s, self._recorded_s)
-        is_full = len(accepted) >= self._settings.buffer or self._judged.keys() | self._refusing >= self._tasks.keys()
+        shortest, _ = limits(self._commands.control.rules.deadline_s, self._recorded_s)
+        shortest = 0.0 if self._has_changed else shortest
+        answered = self._judged.keys() | self._refusing | self._commands.removed
+        is_full = len(accepted) >= self._settings.buffer or answered >= self._tasks.keys()
         if not is_full and (shortest is None or took < shortest - SLACK_S / 10):
             raise BrokenPromiseError(
                 f"round {record.round} closes after {took:.3f} s with {self._judged} of the tasks {self._tasks};"

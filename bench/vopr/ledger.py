@@ -14,6 +14,7 @@ from bench.vopr.rows import digest
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.methods.rounds.participation import TRAINED
 from edgefl.protocol.wire.messages import Verdict
+from edgefl.server.member_records import AnswerOperator
 from edgefl.server.run_progress import Progress
 from edgefl.server.store import Store
 
@@ -30,6 +31,7 @@ class Ledger:
         self._closed = 0  # last round of which a device has heard that it is closed or that a later one has begun
         self._lost: dict[int, int] = {}  # last round before a loss that somebody has accepted
         self.verdicts = 0
+        self.answered = dict[str, bool]()  # by the name of an operator's command, whether it was carried out
         self.rows: str | None = None  # digest of the server's rows before a bit of its files changed
 
     def tell(self, client: int, verdict: Verdict, store: Store) -> None:
@@ -41,6 +43,14 @@ class Ledger:
                 f"client {client} hears {verdict.outcome} on round {verdict.round}; it has heard {before} before"
             )
         self._check({(verdict.round, client): verdict.outcome}, _outcomes(store, verdict.round, client))
+
+    def answer(self, answer: AnswerOperator, store: Store) -> None:
+        """Note the answer to an operator's command. A command that was carried out has to be in the store."""
+        self.answered[answer.name] = answer.is_done
+        query = "SELECT count(*) FROM commands WHERE name = ?"
+        ((count,),) = sqlite3.Connection.execute(store._database, query, (answer.name,))  # no call of the server
+        if count != answer.is_done:
+            raise BrokenPromiseError(f"{answer.name} is answered with {answer.line}; the log has it {count} times")
 
     def opened(self, round: int) -> None:
         """Note that a client is asked to train for a round, so that the round before is closed."""
@@ -59,6 +69,9 @@ class Ledger:
             raise BrokenPromiseError(
                 f"the server goes on after round {progress.round}; round {self._closed} had been closed before"
             )
+        logged = {command.name for command in progress.commands}
+        if lost := [name for name, is_done in self.answered.items() if is_done and name not in logged]:
+            raise BrokenPromiseError(f"{lost[0]} was carried out; the server's log does not have it after a crash")
         found = {key: ruling.outcome for key, ruling in progress.rulings.items() if ruling is not None}
         self._check(self._told, found)
 

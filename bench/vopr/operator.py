@@ -15,6 +15,7 @@ from bench.vopr.disk import Disk
 from bench.vopr.process import DISK_FAILS, Process
 from bench.vopr.settings import Settings
 from edgefl.cli.access_error import sentence
+from edgefl.server.operator_desk import REMOVED
 
 NOBODY = "no device takes part"
 REFUSED = "the server refuses: client {}; expected the id of a client that has a key"
@@ -86,6 +87,6 @@ class Operator:
         if named or (process.disk_error and is_named):
             self._have_ended = True
             return None
-        if self._have_ended and words.startswith(NOBODY):
+        if (self._have_ended and words.startswith(NOBODY)) or words.endswith(REMOVED):
             return None
         return f"{process.name} ends: {words}"

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 
+from bench.vopr.command_watch import CommandWatch
 from bench.vopr.ledger import BrokenPromiseError
 from bench.vopr.process import Process
 from edgefl.protocol.wire.messages import Train
 from edgefl.server.events import DeviceRefusal, Record, ReplyJudged, RoundClosed, RoundOpened
+from edgefl.server.member_records import OperatorCommand
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
-from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress
 
 SLACK_S = 1.0  # seconds after a deadline in which a server that is not halted has acted
@@ -25,6 +26,7 @@ class _OpenRound:
     """The open round: its planned clients, the outcomes so far, and the time at which this life has opened it.
 
     full_at  time from which the round has what it needs, or None
+    has_changed  whether the operator has changed the deadline
     limit_s  the recorded deadline in seconds. None: it has none, or it is not known as an earlier life recorded it
     """
 
@@ -34,13 +36,14 @@ class _OpenRound:
     at: float
     limit_s: float | None
     full_at: float | None = None
+    has_changed: bool = False
 
 
 class RoundWatch:
     """The watch over one life of the server, which begins with `progress`. Raises BrokenPromiseError."""
 
-    def __init__(self, rules: Rules, revoked: Set[int], progress: Progress, process: Process) -> None:
-        self._rules, self._revoked, self._process = rules, revoked, process
+    def __init__(self, commands: CommandWatch, revoked: Set[int], progress: Progress, process: Process) -> None:
+        self._commands, self._revoked, self._process = commands, revoked, process
         self._refusing = set(progress.refusals)
         self._open: _OpenRound | None = None
         if progress.opened is not None:
@@ -56,8 +59,13 @@ class RoundWatch:
 
     def asks(self, message: Train) -> None:
         """Check the deadline that a client is told."""
-        rule, told = self._rules.deadline_s, message.deadline_s
-        if self._open is None or message.round != self._open.number or isinstance(rule, AdaptiveDeadline):
+        rule, told = self._commands.control.rules.deadline_s, message.deadline_s
+        if (
+            self._open is None
+            or self._open.has_changed
+            or message.round != self._open.number
+            or isinstance(rule, AdaptiveDeadline)
+        ):
             return
         left = None if rule is None else rule - (self._process.schedule.now - self._open.at)
         if (told is None) != (left is None) or (told is not None and left is not None and abs(told - left) > SLACK_S):
@@ -68,6 +76,8 @@ class RoundWatch:
         now = self._process.schedule.now
         if isinstance(record, DeviceRefusal):
             (self._refusing.add if record.reason else self._refusing.discard)(record.client)
+        elif isinstance(record, OperatorCommand) and self._open is not None:
+            self._open.has_changed |= record.words[-1].startswith("deadline=")
         elif isinstance(record, RoundOpened):
             self._open = _OpenRound(record.round, frozenset(record.clients), {}, now, record.deadline_s)
         elif isinstance(record, ReplyJudged):
@@ -82,8 +92,10 @@ class RoundWatch:
             self._open = None
 
     def _closes(self, opened: _OpenRound, record: RoundClosed, now: float) -> None:
-        took, quorum = now - opened.at, self._rules.quorum
-        shortest, longest = limits(self._rules.deadline_s, opened.limit_s)
+        rules = self._commands.control.rules
+        took, quorum = now - opened.at, rules.quorum
+        shortest, longest = limits(rules.deadline_s, opened.limit_s)
+        shortest, longest = (0.0, None) if opened.has_changed else (shortest, longest)
         if not self._is_full(opened) and (shortest is None or took < shortest - SLACK_S / 10):
             raise BrokenPromiseError(
                 f"round {opened.number} closes after {took:.3f} s with the outcomes {opened.outcomes} of clients"
@@ -102,8 +114,8 @@ class RoundWatch:
 
     def _is_full(self, opened: _OpenRound) -> bool:
         """Return whether each client that takes part is judged, or as many are accepted as the quorum wants."""
-        quorum = self._rules.quorum
-        if opened.outcomes.keys() | self._refusing >= opened.clients:
+        quorum = self._commands.control.rules.quorum
+        if opened.outcomes.keys() | self._refusing | self._commands.removed >= opened.clients:
             return True
         return quorum is not None and list(opened.outcomes.values()).count("accepted") >= quorum
 

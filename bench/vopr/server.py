@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 from bench.vopr.buffer_watch import BufferWatch
+from bench.vopr.command_watch import CommandWatch
 from bench.vopr.disk import Disk
 from bench.vopr.federation import Members
 from bench.vopr.ledger import BrokenPromiseError, Ledger
@@ -24,6 +25,7 @@ from edgefl.protocol.wire.messages import Train, Verdict
 from edgefl.server.event_loop import LINGER_S, Server
 from edgefl.server.events import Action, Admit, Close, Save, Send
 from edgefl.server.listener import ListenAddress
+from edgefl.server.member_records import AnswerOperator, CommandGiven
 from edgefl.server.peer import ConnectionTerms, Patience, Peer
 from edgefl.server.schema import DATABASE
 from edgefl.server.server_setup import staff
@@ -56,7 +58,13 @@ class WatchedServer(Server):
     stood: tuple[tuple[str, int], float] = ("", 0), math.inf
     ledger: Ledger
     rounds: RoundWatch | BufferWatch
+    commands: CommandWatch
     settings: Settings
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the server has begun to serve."""
+        return hasattr(self, "_entrance")
 
     def _carry_out(self, actions: list[Action]) -> None:
         if self._coordinator.phase != "waiting":  # an operator may want more clients to enrol first
@@ -65,7 +73,10 @@ class WatchedServer(Server):
             self.stood = self._coordinator.stage, self._loop.time()
         for action in actions:
             if isinstance(action, Save):
+                self.commands.saves(action.record)
                 self.rounds.saves(action.record)
+            elif isinstance(action, AnswerOperator):
+                self.ledger.answer(action, self._store)
         super()._carry_out(actions)
 
     def _tell(self, peer: Peer, action: Admit | Send | Close) -> None:
@@ -127,10 +138,10 @@ class ServerProcess(Process):
         terms = ConnectionTerms(**vars(offer), patience=Patience())
         self.server = WatchedServer(coordinator, store, terms, self._say, lambda record: None)
         self.server.ledger, self.server.settings = service.ledger, settings
+        ((_, algorithm),) = service.members.assembled.algorithms.items()
+        self.server.commands = commands = CommandWatch(settings.rules, progress, algorithm.asks_all)
         seen = frozenset(settings.revoked), progress, self
-        self.server.rounds = (
-            RoundWatch(settings.rules, *seen) if how is None else BufferWatch(settings.rules, how, *seen)
-        )
+        self.server.rounds = RoundWatch(commands, *seen) if how is None else BufferWatch(commands, how, *seen)
         loop, listener = ServerLoop(self, self.end), Listener(self)
         self.interrupt = loop.interrupt
         loop.began = self._tasks
@@ -139,6 +150,11 @@ class ServerProcess(Process):
         address = ListenAddress(HOST, 1, tls, sockets=(listener,))  # type: ignore[arg-type]
         task = loop.create_task(self.server.run(address, lambda host, port: nullcontext(), LINGER_S))
         task.add_done_callback(self._ended)
+
+    def hand(self, command: CommandGiven) -> None:
+        """Hand an operator's command to the server, if it serves."""
+        if self.server is not None and self.server.is_serving:
+            self.server._loop.call_soon(self.server._handle, command)
 
     def awaited(self) -> str | None:
         """Return for whom the server waits, or None."""

@@ -14,6 +14,7 @@ from time import process_time
 from bench.vopr import faults, federation, savings, seams, watch
 from bench.vopr.agent import AgentProcess, Machine
 from bench.vopr.case import Case
+from bench.vopr.commands import Commands
 from bench.vopr.device import DeviceProcess
 from bench.vopr.disk import Disk
 from bench.vopr.faults import Fault
@@ -63,6 +64,7 @@ class World:
         liars = schedule.stream("liars")
         self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
         self._watch = Watch(devices)
+        self._commands = Commands(schedule, schedule.stream("words of commands"), self.ledger, lambda: self.server)
         self.failure: str | None = None
         self._moved = 0.0, 0  # time of the last event, and the number of events before it
         self.rounds, self.befallen = 0, list[tuple[int, float, Fault]]()
@@ -231,6 +233,8 @@ class World:
             self.network.reset(fault.client)
         elif fault.kind in faults.OPERATIONS:
             self._operate(what, fault.client)
+        elif what == "command":
+            self._commands.give(fault.client)
         elif what == "clock":
             disk = self._server_disk if whom == "server" else self._disks[fault.client]
             disk.clock_s, disk.leapt_at = disk.clock_s + fault.leap_s, self.schedule.now
@@ -288,6 +292,7 @@ class World:
         for process in (self.server, *self.devices.values()):
             if process is not None:
                 process.disarm()
+        self._commands.calm()
 
     def _look(self) -> None:
         self._watch.look(self.server, len(self.devices), self.ledger.verdicts)

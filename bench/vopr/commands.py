@@ -1,0 +1,68 @@
+"""The commands that an operator gives to the running server of a simulation, as `edgefl control` gives them.
+
+A command is given again until the server has answered, as a command lies in the run's folder until then. Once nothing
+fails any more, the operator ends a pause, takes removed clients back, and lets every client be chosen.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from bench.vopr.ledger import Ledger
+from bench.vopr.schedule import Schedule
+from bench.vopr.server import ServerProcess
+from edgefl.server.member_records import CommandGiven
+
+AGAIN_S = 30.0  # virtual seconds after which an unanswered command is given again
+DEADLINES = ("60", "150", "auto")  # finite, because a client whose key was withdrawn never answers
+
+
+class Commands:
+    """The commands of one simulation. `server` returns the server's process, or None while it is down."""
+
+    def __init__(
+        self, schedule: Schedule, stream: random.Random, ledger: Ledger, server: Callable[[], ServerProcess | None]
+    ) -> None:
+        self._schedule, self._stream, self._ledger, self._server = schedule, stream, ledger, server
+        self._given = 0
+        self._removed = set[int]()
+
+    def give(self, client: int) -> None:
+        """Give a command at random, which may concern this client."""
+        removal = "readmit" if client in self._removed else "remove"
+        words = self._stream.choice(
+            (
+                ("pause",),
+                ("resume",),
+                (removal, str(client)),
+                ("set", f"deadline={self._stream.choice(DEADLINES)}"),
+                ("set", f"select=client != {client}"),
+                ("set", "select=seen:300"),
+            )
+        )
+        if words[0] == removal:
+            self._removed ^= {client}
+        self._tell(words)
+
+    def calm(self) -> None:
+        """Let the run go on with every client."""
+        if self._given:
+            self._tell(("resume",))
+            self._tell(("set", "select=all"))
+            for client in sorted(self._removed):
+                self._tell(("readmit", str(client)))
+
+    def _tell(self, words: tuple[str, ...]) -> None:
+        self._given += 1
+        command = CommandGiven(f"command {self._given:06d}", self._schedule.now, words)
+        self._schedule.note(f"{command.name}: {' '.join(words)}")
+        self._attempt(command)
+
+    def _attempt(self, command: CommandGiven) -> None:
+        if command.name in self._ledger.answered:
+            return
+        process = self._server()
+        if process is not None:
+            process.hand(command)
+        self._schedule.after(AGAIN_S, lambda: self._attempt(command))
