@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,28 +51,14 @@ class Result:
 def run(root: Path, kills: int, seed: int, experiment: Experiment = EXPERIMENT) -> Result:
     """Carry out one such run under `root` with so many SIGKILLs, and as many stops, and its replay."""
     began = time.monotonic()
-    with _cluster(root, experiment) as cluster:
-        cluster.start_server()
+    with cluster(root, experiment) as processes:
+        processes.start_server()
         for client in range(experiment.clients):
-            cluster.start_device(client)
-        faults = _strike(cluster, kills, random.Random(seed))
-        cluster.finish()
-    command = [sys.executable, "-m", "edgefl", "simulate", "--replay", str(cluster.run), "--workers", "1"]
-    replay = subprocess.run(command, capture_output=True, text=True, check=False)
-    progress, lines = run_history.progress(cluster.run), run_history.metrics(cluster.run)
-    outcomes = Counter("none" if ruling is None else ruling.outcome for ruling in progress.rulings.values())
-    taken = Counter(
-        (line["round"] - each.get("staleness", 0), each["client"])
-        for line in lines
-        for each in line["clients"]
-        if each["status"] == "on"
-    )
-    accepted = {key for key, ruling in progress.rulings.items() if ruling is not None and ruling.outcome == "accepted"}
-    closed = {key for key in accepted if progress.closes.get(key, key[0]) <= progress.round}
-    twice = sum(count != 1 for count in taken.values()) + len(closed ^ set(taken))
-    staleness = Counter(
-        each.get("staleness", 0) for line in lines for each in line["clients"] if each["status"] == "on"
-    )
+            processes.start_device(client)
+        faults = _strike(processes, kills, random.Random(seed))
+        processes.finish()
+    outcomes, staleness, twice = counted(processes.run)
+    replay = replayed(processes.run)
     return Result(
         seed,
         round(time.monotonic() - began, 1),
@@ -84,7 +71,30 @@ def run(root: Path, kills: int, seed: int, experiment: Experiment = EXPERIMENT) 
     )
 
 
-def _cluster(root: Path, experiment: Experiment) -> Cluster:
+def replayed(path: Path) -> subprocess.CompletedProcess[str]:
+    """Replay the run."""
+    command = [sys.executable, "-m", "edgefl", "simulate", "--replay", str(path), "--workers", "1"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def counted(path: Path) -> tuple[Counter[str], Counter[int], int]:
+    """Return the number of plans by outcome, the number of accepted replies by staleness, and the number of accepted
+    replies that no round, or more than one round, took in.
+    """
+    progress, lines = run_history.progress(path), run_history.metrics(path)
+    outcomes = Counter("none" if ruling is None else ruling.outcome for ruling in progress.rulings.values())
+    replies = [(line["round"], each) for line in lines for each in line.get("clients", ()) if each["status"] == "on"]
+    taken = Counter((round - each.get("staleness", 0), each["client"]) for round, each in replies)
+    accepted = {key for key, ruling in progress.rulings.items() if ruling is not None and ruling.outcome == "accepted"}
+    closed = {key for key in accepted if progress.closes.get(key, key[0]) <= progress.round}
+    twice = sum(count != 1 for count in taken.values()) + len(closed ^ set(taken))
+    return outcomes, Counter(each.get("staleness", 0) for _, each in replies), twice
+
+
+def cluster(
+    root: Path, experiment: Experiment, serve: Sequence[str] = (), client: Callable[[int], Sequence[str]] = lambda k: ()
+) -> Cluster:
+    """Return the processes of a run with TLS and keys, with further options of the server and of each client."""
     keys = root / "keys"
     keys.parent.mkdir(parents=True, exist_ok=True)
     make = [sys.executable, "-m", "edgefl", "keys", str(keys), "--clients", str(experiment.clients)]
@@ -96,8 +106,8 @@ def _cluster(root: Path, experiment: Experiment) -> Cluster:
         root,
         experiment,
         root / "shares",
-        ("--keys", str(keys / "server.keys"), *tls, "--max-empty-rounds", "50"),
-        lambda client: ("--key", str(keys / f"device-{client:04d}.key"), *ca),
+        ("--keys", str(keys / "server.keys"), *tls, "--max-empty-rounds", "50", *serve),
+        lambda k: ("--key", str(keys / f"device-{k:04d}.key"), *ca, *client(k)),
     )
 
 

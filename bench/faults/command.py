@@ -3,6 +3,7 @@
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
 asynchronous  12 devices with TLS and keys, asynchronous rounds, SIGKILLs and stops, and the replay
+members   12 devices and 200 speakers that come, leave, sleep and are killed, and an operator: waiting and asynchronous
 hostile   8 devices beside 2,000 TLS connections that never say who they are, against a limit of 256 files
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
 agent     agents in the service of two servers: three runs, killed at random moments, conditions that come and go
@@ -34,6 +35,7 @@ WHAT: dict[str, Callable[[Path, argparse.Namespace], bool]] = {
     "sweep": sweep,
     "deadline": reports.deadline,
     "asynchronous": reports.asynchronous,
+    "members": reports.members,
     "hostile": reports.hostile,
     "fashion": reports.fashion,
     "agent": reports.agent,
@@ -64,8 +66,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=int, default=EXPERIMENT.epochs, help="of poison; default: 5")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
     parser.add_argument("--strangers", type=int, default=2000, metavar="N", help="of hostile: connections")
+    parser.add_argument("--seconds", type=float, default=900.0, metavar="S", help="of members: length of a run")
     parser.add_argument(
-        "--kills", type=int, default=20, metavar="N", help="of agent: of both agents together; of asynchronous: half"
+        "--kills",
+        type=int,
+        default=20,
+        metavar="N",
+        help="of agent: of both agents; of asynchronous, members: half",
     )
     bits = parser.add_argument_group("flips")
     bits.add_argument(

@@ -16,6 +16,7 @@ from bench.faults import fashion as fashion_runs
 from bench.faults import flips as flips_runs
 from bench.faults import hostile as hostile_runs
 from bench.faults import malicious as malicious_runs
+from bench.faults import members as member_runs
 from bench.faults import network as network_runs
 from bench.faults import poison as poison_runs
 from bench.faults import service as service_runs
@@ -38,6 +39,17 @@ def asynchronous(root: Path, options: argparse.Namespace) -> bool:
     result = asynchronous_runs.run(root, 2 * options.kills, options.seed)
     print(json.dumps({**asdict(result), "machine": machine.facts()}))
     return result.identical and not result.twice
+
+
+def members(root: Path, options: argparse.Namespace) -> bool:
+    """Print a line for rounds that wait and a line for asynchronous rounds, as members.jsonl keeps them."""
+    is_good = True
+    for is_asynchronous in (False, True):
+        folder = root / ("asynchronous" if is_asynchronous else "waiting")
+        result = member_runs.run(folder, is_asynchronous, 2 * options.kills, options.seconds, options.seed)
+        print(json.dumps({**asdict(result), "machine": machine.facts()}), flush=True)
+        is_good &= result.identical and not result.twice
+    return is_good
 
 
 def hostile(root: Path, options: argparse.Namespace) -> bool:
