@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from sys import intern
 
 GOLDEN = 0.6180339887498949  # its multiples, modulo 1, are spread evenly
 MOST_PROVENANCES = 16  # provenances of a client that are kept
@@ -118,7 +117,7 @@ class Clients:
         known = self._provenances.get(client, ())
         if provenance in known or len(known) >= MOST_PROVENANCES:
             return False
-        self._provenances[client] = (*known, intern(provenance))
+        self._provenances[client] = (*known, provenance)
         return True
 
     def connect(self, link: ClientConnection) -> ClientConnection | None:
