@@ -21,6 +21,7 @@ class Sequence(Protocol):
     """The part of a RoundSequence that decides what is asked."""
 
     round: int
+    is_recorded: bool
     open: OpenRound | None
     evaluation: OpenEvaluation | None
 
@@ -54,7 +55,8 @@ class ClientRequests:
         """Send what this client has to do at this time, if it has anything to do."""
         open, evaluation = self._sequence.open, self._sequence.evaluation
         if open is not None and link.client in open.clients:
-            self._ask_to_train(link, open, now)
+            if self._sequence.is_recorded:  # a server that is killed earlier may choose other clients
+                self._ask_to_train(link, open, now)
         elif evaluation is not None and link.client not in evaluation.answers:
             self._evaluation_deadlines.ask(evaluation.round, link.client)
             self._queue.send(link, evaluation.request)

@@ -41,6 +41,7 @@ from edgefl.server.events import (
     ReplyJudged,
     RoundClosed,
     RoundEvaluated,
+    RoundOpened,
     ThroughputRecorded,
 )
 from edgefl.server.member_records import ClientRemoved, CommandGiven, OperatorCommand
@@ -135,6 +136,8 @@ class Coordinator:
             self._devices.ruled(record)
         elif isinstance(record, GroupEvent):
             self._rounds.groups.saved(record, now)
+        elif isinstance(record, RoundOpened):
+            self._rounds.opening_saved(record.round, now)
         elif isinstance(record, RoundClosed | RoundEvaluated):
             self._rounds.go_on(now)
 

@@ -80,7 +80,7 @@ class DeviceSessions:
         """Note that the connection with this number is gone."""
         link = self._clients.link(number)
         if link is not None and link.admitted:
-            self._rounds.hear(link.client, now)
+            self._rounds.planner.hear(link.client, now)
         self._clients.disconnect(number)
 
     def refused(self, number: int, reason: str) -> None:
@@ -125,7 +125,7 @@ class DeviceSessions:
     def _admit(self, link: ClientConnection, now: float) -> None:
         link.admitted = True
         self._refusals.remove(link.client)
-        self._rounds.hear(link.client, now)
+        self._rounds.planner.hear(link.client, now)
         self._queue.add(Admit(link.number, link.client))
         if self._rounds.phase == "waiting":
             self._rounds.go_on(now)  # the next round asks this client, too
@@ -204,7 +204,7 @@ class DeviceSessions:
             self._ask_if_free(link, now)
             return
         self._queue.save(record)
-        self._rounds.forget_plans()
+        self._rounds.planner.forget()
         if is_free:
             self._rounds.plan_again(link.client)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgefl.methods.algorithm import Algorithm
 from edgefl.server.action_queue import ActionQueue
@@ -30,7 +30,8 @@ class OperatorDesk:
     clients, refusals  clients of the run, and the clients that take no part
     tags               tags of the clients' devices
     dismiss            closes a client's connection, for a reason
-    answers            answers by the name of the command, of which some are not durable yet
+    answers            answers to the commands that are durable, by name
+    waiting            answers to the other commands that were carried out, by name
     keeps_commands     whether the run can keep commands
     """
 
@@ -44,6 +45,7 @@ class OperatorDesk:
     dismiss: Callable[[int, str], None]
     answers: dict[str, str]
     keeps_commands: bool
+    waiting: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def earlier(progress: Progress) -> tuple[dict[str, str], bool]:
@@ -55,6 +57,7 @@ class OperatorDesk:
         """Carry out a command, or answer why it cannot be carried out. A repeated command gets its answer again."""
         if event.name in self.answers:
             self.queue.add(AnswerOperator(event.name, self.answers[event.name], True))
+        if event.name in self.answers or event.name in self.waiting:
             return
         try:
             words = checked(event.words)
@@ -62,7 +65,7 @@ class OperatorDesk:
         except ValueError as error:
             self.queue.add(AnswerOperator(event.name, str(error), False))
             return
-        self.answers[event.name] = line = self._line(words, clients)
+        self.waiting[event.name] = line = self._line(words, clients)
         self.queue.save(OperatorCommand(event.name, event.given, self.rounds.round, words))
         self.queue.add(Say(f"the operator's command {' '.join(words)}: {line}"))
         if words[0] != "drain":
@@ -77,7 +80,8 @@ class OperatorDesk:
 
     def saved(self, record: OperatorCommand, now: float) -> None:
         """Answer the operator, as the command is durable. The server ends after its answer at the earliest."""
-        self.queue.add(AnswerOperator(record.name, self.answers[record.name], True))
+        self.answers[record.name] = line = self.waiting.pop(record.name)
+        self.queue.add(AnswerOperator(record.name, line, True))
         if record.words[0] == "drain":
             self.control.apply(record.words)
             self.rounds.follow_commands("", now)

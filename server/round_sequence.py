@@ -67,7 +67,9 @@ class RoundSequence:
     done        whether no round follows the last closed round
     phase       see the file's docstring
     open        the round that clients train for at this time. None outside the phase "training"
+    planner     planner of the next round
     evaluation  the evaluation that clients answer at this time. None outside the phase "scoring"
+    is_recorded  whether the beginning of the open round is durable. Nobody is asked to train before
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class RoundSequence:
         rules = control.rules
         self.attendance = Attendance(clients, refusals, rules.wait_for)
         self._opening = RoundOpening(task, algorithm, control, tags, progress, rulings, declarations)
-        self._planner, self._tasks = self._opening.planner, self._opening.tasks
+        self.planner, self._tasks = self._opening.planner, self._opening.tasks
         self._deadlines = RoundDeadline(rules.deadline_s, progress.deadline_s)
         self._evaluation_deadlines = RoundDeadline(rules.evaluation_deadline_s)
         self.open: OpenRound | None = None
@@ -108,6 +110,7 @@ class RoundSequence:
         deadlines = self._deadlines, self._evaluation_deadlines
         self.requests = ClientRequests(self, clients, declarations, deadlines, queue, rules.come_again_s)
         self.groups = GroupSteps(clients, queue, self.requests.ask, self._wake_after, self._close)
+        self.is_recorded = True
         self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
         self._log_record: dict[str, Any] = {}  # metrics of the last closed round
 
@@ -143,7 +146,7 @@ class RoundSequence:
 
     def follow_commands(self, setting: str, now: float) -> None:
         """Follow what the operator has changed: a deadline of this name at once, all else from the next round on."""
-        self._planner.forget()
+        self.planner.forget()
         rules, phase = self._rules, self.phase
         if setting == DEADLINE:
             limit_s = self._deadlines.follow(rules.deadline_s, self.round + 1)
@@ -200,6 +203,7 @@ class RoundSequence:
             return
         self.phase, self._opened_at = "training", now
         deadline_s = self._deadlines.begin(number, now)
+        self.is_recorded = not is_new
         if is_new:
             self._queue.save(RoundOpened(number, planned.clients, deadline_s, self._opening.candidates))
             self._rulings.plan(number, planned.clients)
@@ -208,7 +212,14 @@ class RoundSequence:
             self._end_training(now)
             return
         self._wake_after(deadline_s, now)
-        self.requests.ask_everybody(now)
+        if self.is_recorded:
+            self.requests.ask_everybody(now)
+
+    def opening_saved(self, round: int, now: float) -> None:
+        """Ask the clients of the round, whose beginning is durable, unless it is closed already."""
+        if self.open is not None and self.open.number == round:
+            self.is_recorded = True
+            self.requests.ask_everybody(now)
 
     def _end_training(self, now: float) -> None:
         """Close the open round. With secure aggregation, its groups are opened first."""
@@ -265,17 +276,9 @@ class RoundSequence:
 
     # Messages of clients.
 
-    def hear(self, client: int, now: float) -> None:
-        """Note that the client is there, or was there until now."""
-        self._planner.hear(client, now)
-
-    def forget_plans(self) -> None:
-        """Forget the plans that were prepared for the next round, which are out of date."""
-        self._planner.forget()
-
     def plan_again(self, client: int) -> None:
         """Plan again for a client whose capacity, speed or loss has changed, where it has not answered the plan."""
-        self._planner.forget()
+        self.planner.forget()
         current = self._current
         if current is not None and client in current.clients and current.may_plan_again(client):
             current.plan_again(client)
@@ -311,7 +314,7 @@ class RoundSequence:
 
         Raises  RunError if nobody is left who takes part.
         """
-        self._planner.forget()
+        self.planner.forget()
         is_error = self._refusals.reasons and not self._refusals.removed  # the operator knows of a removal
         if self.phase in ("waiting", "training") and is_error and self.attendance.is_refused_by_all:
             client, reason = min(self._refusals.reasons.items())

@@ -64,7 +64,7 @@ MUTANTS = (
     Mutant(
         "limit-keeps-plans",
         "server/round_sequence.py",
-        "        self._planner.forget()\n        current = self._current",
+        "        self.planner.forget()\n        current = self._current",
         "        current = self._current",
         "plans made before a client declared its capacity are kept",
         COORDINATOR,

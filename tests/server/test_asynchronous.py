@@ -77,7 +77,8 @@ def test_a_task_that_is_too_old_is_given_up_and_its_reply_is_late(tmp_path: Path
     world = World(tmp_path / "run", replace(TWO, per_round=3), asynchronous(buffer=1, max_staleness=1))
     for client in range(CLIENTS):
         world.connect(client)
-    world.save()
+    world.save()  # the enrolments
+    world.save()  # the beginning of round 1
     (slow, *_) = sorted(client for client in range(CLIENTS) if world.to_device[client])
     while world.coordinator.round < 4:
         world.save()

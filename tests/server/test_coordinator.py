@@ -233,11 +233,21 @@ def test_a_round_closes_with_the_last_reply_and_the_next_begins_when_that_is_dur
         False,
         3.0,
     )
-    assert under_test.handle(RecordSaved(closed), 3.0) == [
-        Save(RoundOpened(2, (0, 1))),
-        asks(10, train(2)),
-        asks(11, train(2)),
-    ]
+    assert under_test.handle(RecordSaved(closed), 3.0) == [Save(RoundOpened(2, (0, 1)))]
+    asked = [asks(10, train(2)), asks(11, train(2))]
+    assert under_test.handle(RecordSaved(RoundOpened(2, (0, 1))), 3.0) == asked
+
+
+def test_nobody_is_asked_before_the_beginning_of_the_round_is_durable() -> None:
+    """A server that is killed earlier may choose other clients for the round, and would refuse the reply."""
+    under_test = begun()
+    play(under_test, MessageReceived(10, trained(1)))
+    (_, second) = under_test.handle(MessageReceived(11, trained(1)), 3.0)
+    under_test.handle(RecordSaved(second.record), 3.0)  # type: ignore[union-attr]
+    again = under_test.handle(DeviceJoined(12, 0, 1.0, 0), 3.0)
+    assert [each for each in again if isinstance(each, Send)] == []
+    asked = under_test.handle(RecordSaved(RoundOpened(2, (0, 1))), 3.0)
+    assert asked == [asks(12, train(2)), asks(11, train(2))]
 
 
 def test_a_reply_repeated_while_its_round_is_being_stored_is_not_late() -> None:
