@@ -110,8 +110,7 @@ class RoundSequence:
         deadlines = self._deadlines, self._evaluation_deadlines
         self.requests = ClientRequests(self, clients, declarations, deadlines, queue, rules.come_again_s)
         self.groups = GroupSteps(clients, queue, self.requests.ask, self._wake_after, self._close)
-        self.is_recorded = True
-        self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
+        self.is_recorded, self._empty = True, 0  # `_empty`: rounds in a row, up to the last closed one, without a reply
         self._log_record: dict[str, Any] = {}  # metrics of the last closed round
 
     def start(self, now: float) -> None:
