@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
+from edgefl.protocol.wire.attendance_messages import LONGEST_SLEEP_S
 from edgefl.server.client_choice import ClientChoice
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
@@ -65,3 +66,6 @@ class Rules:
             value = getattr(self, name)
             if value is not None and not isinstance(value, AdaptiveDeadline) and not 0 < value < float("inf"):
                 raise ValueError(f"{name}={value}; expected a finite time > 0")
+        if self.come_again_s is not None and 1.5 * self.come_again_s > LONGEST_SLEEP_S:
+            most = int(LONGEST_SLEEP_S / 1.5)
+            raise ValueError(f"come_again_s={self.come_again_s:g}; expected at most {most} s, as devices sleep 7 days")

@@ -200,6 +200,8 @@ def _check_asked(how: argparse.Namespace) -> None:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
     if how.accept_data and not how.resume:
         raise ValueError("--accept-data without --resume; expected both, as only a run that goes on has data of before")
+    if not 0 <= how.drain < float("inf"):
+        raise ValueError(f"--drain {how.drain:g}; expected a finite number of seconds, 0 or more")
     if how.keep_rounds < 2:
         raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 2")
 

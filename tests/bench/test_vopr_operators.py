@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.vopr import faults, seams
+from bench.vopr.command_watch import CommandWatch
 from bench.vopr.disk import Disk
 from bench.vopr.faults import Fault
 from bench.vopr.ledger import BrokenPromiseError
@@ -21,6 +23,7 @@ from bench.vopr.world import simulate
 from edgefl.methods.task import State
 from edgefl.protocol.wire.messages import Train
 from edgefl.server.events import DeviceRefusal, ReplyJudged, RoundClosed, RoundOpened
+from edgefl.server.member_records import OperatorCommand
 from edgefl.server.round_deadline import AdaptiveDeadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress
@@ -35,8 +38,11 @@ def process(folder: Path) -> Process:
     return Process("server", Schedule(0), Disk(folder / "disk", random.Random(0)), lambda process, power: None)
 
 
-def watch(at: Process, rules: Rules, revoked: frozenset[int] = frozenset()) -> RoundWatch:
-    return RoundWatch(rules, revoked, Progress(), at)
+def watch(
+    at: Process, rules: Rules, revoked: frozenset[int] = frozenset(), progress: Progress | None = None
+) -> RoundWatch:
+    begins = progress or Progress()
+    return RoundWatch(CommandWatch(rules, begins, asks_all=False), revoked, begins, at)
 
 
 def closed(seconds: float) -> RoundClosed:
@@ -90,7 +96,7 @@ def test_a_round_closes_early_when_everybody_is_judged_or_refuses_or_at_its_quor
 
 def test_the_time_of_an_open_round_begins_anew_when_the_coordinator_goes_on(tmp_path: Path) -> None:
     at = process(tmp_path)
-    found = RoundWatch(Rules(9, 3, deadline_s=100.0), frozenset(), Progress(opened=(0, 1)), at)
+    found = watch(at, Rules(9, 3, deadline_s=100.0), progress=Progress(opened=(0, 1)))
     at.schedule.now = 40.0
     found.begin()
     at.schedule.now = 140.0
@@ -161,3 +167,20 @@ def test_a_run_that_operators_change_again_and_again_keeps_every_promise(
     found = simulate(3, hours=0.2, devices=4, method=method)
     assert found.failure is None
     assert found.rounds == 12
+
+
+def test_a_deadline_that_the_operator_has_changed_is_not_held_against_the_open_round(tmp_path: Path) -> None:
+    at = process(tmp_path)
+    found = watch(at, Rules(9, 3, deadline_s=100.0))
+    commands = found._commands
+    found.saves(RoundOpened(1, (0, 1), 100.0))
+    command = OperatorCommand("a", 0.0, 0, ("set", "deadline=5"))
+    commands.saves(command)
+    found.saves(command)
+    at.schedule.now = 7.0
+    found.asks(Train(1, b"", {}, {}, 0.0, True))
+    found.saves(closed(7.0))
+    found.saves(RoundOpened(2, (0, 1), 5.0))
+    at.schedule.now = 9.0
+    with pytest.raises(BrokenPromiseError, match="round 2 closes after 2"):
+        found.saves(replace(closed(2.0), round=2))

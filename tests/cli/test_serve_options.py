@@ -22,6 +22,10 @@ from edgefl.server.round_deadline import AdaptiveDeadline
         (["--select", "some:60"], "selection 'some:60'; expected all, enrolled, seen:SECONDS, or a condition such as"),
         (["--keep-rounds", "1"], "--keep-rounds 1; expected at least 2"),
         (["--strangers", "0"], "strangers=0; expected strangers >= 1"),
+        (["--drain", "-1"], "--drain -1; expected a finite number of seconds, 0 or more"),
+        (["--come-again", "0"], "come_again_s=0.0; expected a finite time > 0"),
+        (["--come-again", "500000"], "come_again_s=500000; expected at most 403200 s"),
+        (["--method", "fedumf", "--open"], "--open with fedumf; expected all, as it asks everybody every round"),
         (
             ["--method", "fedspu-cached", "--round-seconds", "-1"],
             "round_seconds=-1.0; expected 0 <= round_seconds, finite",
