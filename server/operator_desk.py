@@ -90,10 +90,10 @@ class OperatorDesk:
         """Return the clients that the command is about. Raises ValueError if the run cannot follow the command."""
         if not self.keeps_commands:
             raise ValueError("an earlier edgefl made this run, and the run keeps no commands; expected a newer run")
+        if words[0] in ("remove", "readmit"):
+            return self._clients(words[1])  # also once the run is over, of which a device may have to hear
         if self.rounds.is_over:
             raise ValueError("the run is over; expected a run with rounds to come")
-        if words[0] in ("remove", "readmit"):
-            return self._clients(words[1])
         setting, _, value = words[-1].partition("=")
         if setting == ROUNDS:
             self._check_rounds(int(value))

@@ -1,7 +1,8 @@
 """The commands that an operator gives to the running server of a simulation, as `edgefl control` gives them.
 
-A command is given again until the server has answered, as a command lies in the run's folder until then. Once nothing
-fails any more, the operator ends a pause, takes removed clients back, and lets every client be chosen.
+A command is given again until the server has answered, as a command lies in the run's folder until then. The next
+command follows the answer, as a server takes the commands of the folder in order. Once nothing fails any more, the
+operator ends a pause, takes removed clients back, and lets every client be chosen.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Commands:
     ) -> None:
         self._schedule, self._stream, self._ledger, self._server = schedule, stream, ledger, server
         self._given = 0
+        self._waiting = list[CommandGiven]()
         self._removed = set[int]()
 
     def give(self, client: int) -> None:
@@ -57,12 +59,15 @@ class Commands:
         self._given += 1
         command = CommandGiven(f"command {self._given:06d}", self._schedule.now, words)
         self._schedule.note(f"{command.name}: {' '.join(words)}")
-        self._attempt(command)
+        self._waiting.append(command)
+        if len(self._waiting) == 1:
+            self._attempt()
 
-    def _attempt(self, command: CommandGiven) -> None:
-        if command.name in self._ledger.answered:
-            return
-        process = self._server()
-        if process is not None:
-            process.hand(command)
-        self._schedule.after(AGAIN_S, lambda: self._attempt(command))
+    def _attempt(self) -> None:
+        """Give the first command that has no answer."""
+        while self._waiting and self._waiting[0].name in self._ledger.answered:
+            del self._waiting[0]
+        if self._waiting:
+            if (process := self._server()) is not None:
+                process.hand(self._waiting[0])
+            self._schedule.after(AGAIN_S, self._attempt)
