@@ -102,9 +102,11 @@ class OperatorDesk:
         return []
 
     def _check_rounds(self, rounds: int) -> None:
-        reached = self.rounds.round + (self.rounds.open is not None)
-        if rounds < max(reached, 1):
-            raise ValueError(f"rounds={rounds}; expected at least {reached}, as so many rounds have begun")
+        least = self.rounds.round + 1
+        if self.rounds.done:
+            raise ValueError(f"rounds={rounds}; expected a run with rounds to come, and no round follows {least - 1}")
+        if rounds < least:
+            raise ValueError(f"rounds={rounds}; expected at least {least}, or the command stop")
         if self.algorithm.needs_rounds:
             name = self.algorithm.name
             raise ValueError(f"rounds={rounds}; expected no change, as the rounds of {name} depend on their number")

@@ -39,7 +39,7 @@ class RunControl:
 
     @property
     def is_selecting(self) -> bool:
-        """Whether a round's clients are chosen among some of the enrolled clients."""
+        """True if a round's clients are chosen among some of the enrolled clients."""
         return self.rules.seen_s is not None or self.rules.choice is not None
 
     def apply(self, words: tuple[str, ...]) -> None:

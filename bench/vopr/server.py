@@ -63,7 +63,7 @@ class WatchedServer(Server):
 
     @property
     def is_serving(self) -> bool:
-        """Whether the server has begun to serve."""
+        """True if the server has begun to serve."""
         return hasattr(self, "_entrance")
 
     def _carry_out(self, actions: list[Action]) -> None:

@@ -229,9 +229,20 @@ def test_rounds_are_added_and_taken_away() -> None:
     tell(under_test, "set rounds=2")
     assert planned(reply(under_test, 0, 1, 2, 3)) == [(0, 1, 2, 3)]
     refused = answers(tell(under_test, "set rounds=1", now=5.0))[0]
-    assert (refused.is_done, refused.line) == (False, "rounds=1; expected at least 2, as so many rounds have begun")
+    assert (refused.is_done, refused.line) == (False, "rounds=1; expected at least 2, or the command stop")
     reply(under_test, 0, 1, 2, 3, round=2)
     assert under_test.done
+    assert under_test.phase == "scoring"
+    late = answers(tell(under_test, "set rounds=9", now=6.0))[0]
+    assert late.line == "rounds=9; expected a run with rounds to come, and no round follows 2"
+
+
+def test_no_round_more_than_commanded_follows_a_pause() -> None:
+    under_test = four()
+    tell(under_test, "pause")
+    reply(under_test, 0, 1, 2, 3)
+    refused = answers(tell(under_test, "set rounds=1", now=5.0))[0]
+    assert (refused.is_done, refused.line) == (False, "rounds=1; expected at least 2, or the command stop")
 
 
 def test_a_command_that_is_not_understood_changes_nothing_and_is_not_kept() -> None:

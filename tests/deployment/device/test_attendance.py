@@ -1,4 +1,4 @@
-"""What a device says about its presence, and a device that its server sends away for a while."""
+"""A device says what it has to say about its presence, and its server sends it away for a while."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SLEEPER = ANYBODY._replace(sleeps=True)
 
 
 def kinds(server: ScriptedServer) -> list[str]:
-    """What the server heard over the last connection, from the model on."""
+    """Return what the server heard over the last connection, from the model on."""
     return [type(message).__name__ for message in server.received[2:]]
 
 
