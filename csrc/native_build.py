@@ -186,23 +186,28 @@ def is_gcc(compiler: Compiler) -> bool:
 
 
 def ninja_file(compiler: Compiler, places: Places) -> str:
-    """Return the text of build.ninja. The objects of the library do not depend on the version of Python."""
+    """Return the text of build.ninja. The objects of the library do not depend on the version of Python.
+
+    The module's objects come first and the library waits for them, though it needs none: one takes longer than any
+    other, and ninja would compile it last and alone.
+    """
     lines = [f"builddir = {places.objects}", f"cxx = {shlex.join(compiler.command)}", RULES]
     files, linux = units(places), platform.system() == "Linux"
     flags = [f"-I{GENERATED}", "-Icsrc", *compiler.flags]  # in this order: csrc/edgefl.h has no prototypes
     gcc = is_gcc(compiler)
     header = _precompile(lines, places, flags) if gcc else ""
+    words = [[*BINDING, *flags, *compiler.module], [*MODULE, *flags, *compiler.module]]
+    first = [_compile(lines, *each, places.suffix) for each in zip(files["module"], [places] * 2, words)]
     objects = []
     for source in files["library"]:
         words = [*optimisation(source, gcc), *flags]
         objects.append(_compile(lines, source, places, words, header=header if source.startswith("csrc/isa") else ""))
-    _link(lines, places.library, objects, [*SHARED, *([f"-Wl,-soname,{LIBRARY}"] if linux else []), *compiler.link])
-    flags += compiler.module
-    words = [[*BINDING, *flags], [*MODULE, *flags]]
-    objects = [_compile(lines, *each, places.suffix) for each in zip(files["module"], [places] * 2, words)]
+    soname = [f"-Wl,-soname,{LIBRARY}"] if linux else []
+    before = f" || {' '.join(map(_path, first))}"
+    _link(lines, places.library, objects, [*SHARED, *soname, *compiler.link], after=before)
     origin = "-Wl,-rpath,$ORIGIN" if linux else "-Wl,-rpath,@loader_path"
     words = [*SHARED, f"-L{places.out}", "-ledgefl", origin, *compiler.link]
-    _link(lines, places.module, objects, words, after=places.library)
+    _link(lines, places.module, first, words, after=f" | {_path(places.library)}")
     return "\n".join(lines) + "\n"
 
 
@@ -226,9 +231,8 @@ def _compile(
 
 
 def _link(lines: list[str], target: str, objects: Sequence[str], flags: Sequence[str], after: str = "") -> None:
-    """Add the linking of a library, after another library on which it depends."""
-    needs = f" | {_path(after)}" if after else ""
-    lines += [f"build {_path(target)}: link {' '.join(map(_path, objects))}{needs}", _flags(flags)]
+    """Add the linking of a library. `after` is ` | FILE` on which it depends, or ` || FILES` that only come before."""
+    lines += [f"build {_path(target)}: link {' '.join(map(_path, objects))}{after}", _flags(flags)]
 
 
 def _flags(words: Sequence[str]) -> str:

@@ -24,10 +24,16 @@ def answer(op: str) -> Callable[[Case], Answer]:
 
 
 @pytest.mark.parametrize("op", TABLE, scope="module")
-def test_operation_matches_reference(backend: ModuleType, op: str, answer: Callable[[Case], Answer]) -> None:
+def test_operation_matches_reference(
+    backend: ModuleType, op: str, answer: Callable[[Case], Answer], request: pytest.FixtureRequest
+) -> None:
+    """By day, and where EDGEFL_CUDA_CASES is `kernels`, CUDA has the cases of which each kernel is launched by some.
+
+    The emulation of CUDA takes a hundredth of a second for a case.
+    """
     cases, asked = adversarial(op), os.environ.get("EDGEFL_CUDA_CASES")
-    is_slow = is_emulated(backend) and "conv2d" in op  # some seconds each hundred
-    if backend.__name__.endswith(".cuda.backend") and (asked == "kernels" or (is_slow and asked != "all")):
+    by_day = is_emulated(backend) and asked != "all" and not request.config.getoption("--nightly")
+    if backend.__name__.endswith(".cuda.backend") and (asked == "kernels" or by_day):
         cases = of_every_kernel(backend, cases)
     each((case, lambda case=case: check_answer(backend, case, answer(case))) for case in cases)
 

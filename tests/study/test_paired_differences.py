@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from edgefl.study.comparison import compare
 from edgefl.study.difference_tables import difference_table, in_words
@@ -25,6 +24,8 @@ def test_three_pairs_by_hand() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 20, 200])
 def test_intervals_are_scipy_s(count: int) -> None:
+    from scipy import stats  # here: each of the processes that collect the tests would take 1.5 s to import it
+
     chance = np.random.default_rng(count)
     first, second = chance.random(count), chance.random(count)
     found = PairedDifference.of(first.tolist(), second.tolist())
@@ -60,6 +61,8 @@ def test_methods_are_paired_by_client_and_by_seed() -> None:
     }
     (pair,) = compare(by_seed).pairs
     assert (pair.method, pair.other) == ("fedspu", "fedavg")
+    from scipy import stats
+
     expected = stats.ttest_rel([2, 4, 6, 8], [1, 1, 5, 5]).confidence_interval(0.95)
     first, second = pair.over_clients[1], pair.over_clients[2]
     assert (first.mean, first.low, first.high) == pytest.approx((0.2, expected.low / 10, expected.high / 10))
