@@ -188,8 +188,8 @@ def is_gcc(compiler: Compiler) -> bool:
 def ninja_file(compiler: Compiler, places: Places) -> str:
     """Return the text of build.ninja. The objects of the library do not depend on the version of Python.
 
-    The module's objects come first and the library waits for them, though it needs none: one takes longer than any
-    other, and ninja would compile it last and alone.
+    The module's objects come first, and the library waits for them without a need: one of them takes longer than any
+    other object, and ninja would compile it last and alone.
     """
     lines = [f"builddir = {places.objects}", f"cxx = {shlex.join(compiler.command)}", RULES]
     files, linux = units(places), platform.system() == "Linux"

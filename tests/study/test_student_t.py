@@ -11,11 +11,8 @@ from edgefl.study.student_t import MOST_SUMMED, share_within, two_sided
 
 def test_the_known_quantiles() -> None:
     """With one degree of freedom t is the tangent of an angle, and with two an algebraic number."""
-
     assert two_sided(1) == pytest.approx(math.tan(math.pi / 2 * 0.95), rel=1e-12)
-
     assert two_sided(2) == pytest.approx(0.95 * math.sqrt(2 / (1 - 0.95**2)), rel=1e-12)
-
     assert two_sided(10) == pytest.approx(2.228138852, abs=1e-9)
 
 
