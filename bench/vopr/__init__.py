@@ -13,9 +13,20 @@ rows         the rows of the server's database, which a changed bit must not cha
 seams        the calls by which a process reaches the disk, where it can be killed
 server       the server as a process
 device       a device as a process
+departing_device  a device that leaves the run, as a process
 agent        an agent as a process, under its owner's rules
 liar         a device that sends wrong values
+habits       devices that sleep, tell tags, or begin late
+ids          the ids that the server gives to devices
+absences     devices that have left or sleep, by the server's words
+early_end    processes that end soon after their start
 round_watch  the promises about rounds and withdrawn keys in one life of the server
+buffer_watch the promises about asynchronous rounds
+commands     the commands that an operator gives to the running server
+command_watch  the promises about commands
+member_watch the promises about devices that leave, sleep and tell tags
+reply_log    the replies that closed rounds have taken in
+broken_promise  the error that ends a simulation
 settings     what operators may change
 operator     what people change, and do about a process that has ended by itself
 ledger       the promises that must hold after every event
@@ -30,8 +41,9 @@ faults       which faults come, and when
 case         one simulation as a value, and its command
 outcome      the end of a simulation as a value
 world        the parts put together, from the first event to the verdict
+simulation   a simulation from its case to its outcome
 shrinking    the smallest list of faults that breaks a promise
-night        many schedules over ten methods, with a record from which they go on
+night        many schedules over thirteen methods, with a record from which they go on
 mutants      mistakes, and the seeds that find them
 command      the command line
 """

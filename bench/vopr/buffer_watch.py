@@ -13,14 +13,13 @@ from collections.abc import Set
 from bench.vopr.command_watch import CommandWatch
 from bench.vopr.ledger import BrokenPromiseError
 from bench.vopr.process import Process
+from bench.vopr.reply_log import TAKEN_IN
 from bench.vopr.round_watch import SLACK_S, limits
 from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.protocol.wire.messages import Train
 from edgefl.server.events import DeviceRefusal, Record, ReplyJudged, RoundClosed, RoundOpened
 from edgefl.server.member_records import OperatorCommand
 from edgefl.server.run_progress import Progress
-
-TAKEN_IN = ("on", "stopped", "excluded")  # status of a client whose accepted reply was part of the round
 
 
 class BufferWatch:
@@ -48,6 +47,13 @@ class BufferWatch:
     def begin(self) -> None:
         """Note that the coordinator goes on with an open round, whose time begins anew. Only the first call counts."""
         self._at = self._process.schedule.now if self._at is None else self._at
+
+    def loses(self, now: float) -> None:
+        """Take note of nothing, as the next round closes by the replies that come."""
+
+    def awaits(self, client: int) -> bool:
+        """Return whether this client has a task without an answer."""
+        return client in self._tasks and client not in self._judged
 
     def asks(self, message: Train) -> None:
         """Check that a task has no deadline, as it outlives its round."""

@@ -21,8 +21,8 @@ from bench.vopr.mutants.trial import LIMIT_S, tried
 from bench.vopr.outcome import Outcome
 from bench.vopr.savings import STEPS
 from bench.vopr.shrinking import shrunk
+from bench.vopr.simulation import simulated
 from bench.vopr.tls import TRANSPORTS
-from bench.vopr.world import simulated
 from edgefl.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,12 +19,12 @@ class CommandWatch:
 
     control  settings as the commands have changed them
     removed  clients that the operator has removed
+    asks_all whether the method plans every client, whether it is there or not
     """
 
     def __init__(self, rules: Rules, progress: Progress, asks_all: bool) -> None:
-        """Make the watch. With `asks_all` the method plans every client, whether it is there or not."""
         self.control = RunControl(rules, progress.commands)
-        self.removed, self._asks_all = set(progress.removed), asks_all
+        self.removed, self.asks_all = set(progress.removed), asks_all
 
     def saves(self, record: Record) -> None:
         """Check a record that the coordinator wants to be durable."""
@@ -35,7 +35,7 @@ class CommandWatch:
         elif isinstance(record, RoundOpened):
             if self.control.is_paused:
                 raise BrokenPromiseError(f"round {record.round} opens in a pause")
-            if (chosen := self.removed & set(record.clients)) and not self._asks_all:
+            if (chosen := self.removed & set(record.clients)) and not self.asks_all:
                 raise BrokenPromiseError(f"round {record.round} has the removed clients {sorted(chosen)}")
         elif isinstance(record, ReplyJudged) and record.outcome == "accepted" and record.client in self.removed:
             raise BrokenPromiseError(f"a reply of the removed client {record.client} counts in round {record.round}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from bench.vopr.habits import Habits
 from bench.vopr.ledger import Ledger
 from bench.vopr.schedule import Schedule
 from bench.vopr.server import ServerProcess
@@ -23,8 +24,14 @@ class Commands:
     """The commands of one simulation. `server` returns the server's process, or None while it is down."""
 
     def __init__(
-        self, schedule: Schedule, stream: random.Random, ledger: Ledger, server: Callable[[], ServerProcess | None]
+        self,
+        schedule: Schedule,
+        stream: random.Random,
+        ledger: Ledger,
+        server: Callable[[], ServerProcess | None],
+        habits: Habits,
     ) -> None:
+        self._conditions, self._is_choosing = habits.conditions, bool(habits.choice)
         self._schedule, self._stream, self._ledger, self._server = schedule, stream, ledger, server
         self._given = 0
         self._waiting = list[CommandGiven]()
@@ -41,6 +48,7 @@ class Commands:
                 ("set", f"deadline={self._stream.choice(DEADLINES)}"),
                 ("set", f"select=client != {client}"),
                 ("set", "select=seen:300"),
+                *(("set", f"select={each}") for each in self._conditions),
             )
         )
         if words[0] == removal:
@@ -49,7 +57,7 @@ class Commands:
 
     def calm(self) -> None:
         """Let the run go on with every client."""
-        if self._given:
+        if self._given or self._is_choosing:
             self._tell(("resume",))
             self._tell(("set", "select=all"))
             for client in sorted(self._removed):

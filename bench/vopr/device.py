@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any
 
 from bench.vopr.disk import Disk
 from bench.vopr.federation import Members
 from bench.vopr.fiber import Fiber
+from bench.vopr.ids import Ids
 from bench.vopr.ledger import Ledger
 from bench.vopr.liar import lying
 from bench.vopr.network import Network
@@ -48,8 +50,14 @@ class DeviceProcess(Process):
     key   its key, or None in a run without keys
     over  called when it ends by itself: with the client and the error, or None after the end of the run
     lies  whether it sometimes sends values that are not finite
+    ids   ids of the devices
+    tags, sleeps  what the device says of itself (habits.py)
     may_have_lost  returns whether somebody will accept that it has lost what it kept
     """
+
+    tags: Mapping[str, str] = MappingProxyType({})
+    sleeps = False
+    ids: Ids
 
     def __init__(
         self,
@@ -89,12 +97,13 @@ class DeviceProcess(Process):
         return world._replace(sleep=self.fiber.sleep)
 
     def _profile(self) -> DeviceProfile:
-        return DeviceProfile(self.client, self._key, 1.0, LARGEST_MODEL)
+        asked = self.ids.asked(self.client)
+        return DeviceProfile(asked, self._key, 1.0, LARGEST_MODEL, tags=self.tags, sleeps=self.sleeps)
 
     def _check_state(self, state: DeviceState) -> None:
         """Compare what the device has read with what the server has acknowledged."""
-        if not self._may_have_lost():
-            self._ledger.began(self.client, state)
+        if (client := self.ids.of(self.client)) is not None and not self._may_have_lost():
+            self._ledger.began(client, state)
 
     def _talk(self, party: Party, world: DeviceEnvironment) -> str:
         if isinstance(party, Device):

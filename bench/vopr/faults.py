@@ -32,6 +32,7 @@ OPERATIONS = {  # as RATES, in one seed of three: what operators do
     "replace device": 2.0,
 }
 COMMANDS = {"command server": 10.0}  # as RATES, in one seed of three: commands to the running server
+DEPARTURES = {"leave device": 10.0}  # as RATES, in one seed of three: devices leave the run for a while
 CLOCKS = {"clock server": 6.0, "clock device": 12.0}  # as RATES, in one seed of three: leaps of the wall clock
 MAINS = {"mains device": 20.0}  # as RATES, in one seed of three: machines of agents go off the mains
 FACTORS = (0.0, 0.3, 1.0, 4.0)
@@ -104,7 +105,7 @@ def planned(schedule: Schedule, hours: float, clients: int, often: float) -> lis
     """Return the faults that the seed of the schedule gives, `often` times as many as the rates say."""
     found = drawn(schedule.stream("faults"), _times(RATES, often), hours, clients)
     rare = {"full disks": FULL, "failing disks": ERRORS, "operations": OPERATIONS, "clocks": CLOCKS, "mains": MAINS}
-    rare |= {"commands": COMMANDS}
+    rare |= {"commands": COMMANDS, "departures": DEPARTURES}
     for purpose, rates in rare.items():
         stream = schedule.stream(purpose)
         found += drawn(stream, _times(rates, often) if stream.random() < 1 / 3 else {}, hours, clients)

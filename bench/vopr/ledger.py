@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 
+from bench.vopr.broken_promise import BrokenPromiseError as BrokenPromiseError
 from bench.vopr.federation import Members
 from bench.vopr.process import Process
+from bench.vopr.reply_log import ReplyLog
 from bench.vopr.rows import digest
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.methods.rounds.participation import TRAINED
@@ -19,10 +21,6 @@ from edgefl.server.run_progress import Progress
 from edgefl.server.store import Store
 
 
-class BrokenPromiseError(Exception):
-    """Something has happened that must never happen."""
-
-
 class Ledger:
     """This is a record of what the server has said, by client and round."""
 
@@ -30,7 +28,7 @@ class Ledger:
         self._told: dict[tuple[int, int], str] = {}
         self._closed = 0  # last round of which a device has heard that it is closed or that a later one has begun
         self._lost: dict[int, int] = {}  # last round before a loss that somebody has accepted
-        self.verdicts = 0
+        self.verdicts, self.replies = 0, ReplyLog()
         self.answered = dict[str, bool]()  # by the name of an operator's command, whether it was carried out
         self.rows: str | None = None  # digest of the server's rows before a bit of its files changed
 
@@ -65,6 +63,7 @@ class Ledger:
         if self.rows not in (None, digest(store._database)):
             raise BrokenPromiseError("the server goes on with other rows in run.db than before a bit changed")
         self.rows = None
+        self.replies.resumed(progress.round)
         if progress.round < self._closed:
             raise BrokenPromiseError(
                 f"the server goes on after round {progress.round}; round {self._closed} had been closed before"
@@ -84,6 +83,10 @@ class Ledger:
                 f"client {client} starts with round {state.round} and the pending round {state.pending}; the server"
                 f" has acknowledged its round {max(kept)}"
             )
+
+    def check_replies(self) -> None:
+        """Check at the end of the run that every accepted reply is part of a round."""
+        self.replies.check(key for key, outcome in self._told.items() if outcome == "accepted")
 
     def _check(self, told: dict[tuple[int, int], str], found: dict[tuple[int, int], str]) -> None:
         for (round, client), outcome in told.items():

@@ -1,4 +1,4 @@
-"""A night's run: many schedules over ten methods, in several processes, with a record from which it goes on.
+"""A night's run: many schedules over thirteen methods, in several processes, with a record from which it goes on.
 
 The record is a file of JSON lines. The first line has the settings and the commit, and each further line has the
 outcome of one schedule. A run that is stopped and started again with its record leaves out what the record has.
@@ -19,11 +19,14 @@ from typing import Any
 
 from bench.vopr.case import Case
 from bench.vopr.outcome import Outcome
+from bench.vopr.simulation import simulated
 from bench.vopr.tls import TRANSPORTS
-from bench.vopr.world import simulated
+from edgefl.methods import METHODS as ALGORITHMS
+from edgefl.methods.rounds import asynchronous
 
 METHODS = (
     "fedspu", "fedavg", "scaffold", "feddc", "fedspa", "fedrep", "fedselect", "ditto", "subsampling", "prunefl",
+    "fedumf", "fedprox", "fedper",
 )  # fmt: skip
 TOLD_S = 60.0  # seconds between two lines about the time left
 SCHEDULES = 100  # schedules that one process simulates before another process takes its place
@@ -35,8 +38,8 @@ class OtherRecordError(Exception):
 
 @dataclass(frozen=True)
 class Night:
-    """The schedules of a night: seeds from `first` on, each with the next method. Ten schedules over
-    one transport follow ten over the other one.
+    """The schedules of a night: seeds from `first` on, each with the next method. A schedule of each method over one
+    transport follows one over the other. With a buffer, two of four have asynchronous rounds where the method can.
 
     like    a case whose seed and method are replaced
     commit  the version of the code
@@ -49,14 +52,18 @@ class Night:
 
     def cases(self) -> Iterator[Case]:
         for seed in range(self.first, self.first + self.count):
-            transport = TRANSPORTS[seed // len(METHODS) % len(TRANSPORTS)]
-            yield replace(self.like, seed=seed, method=METHODS[seed % len(METHODS)], transport=transport)
+            turn, place = divmod(seed, len(METHODS))
+            transport, method = TRANSPORTS[turn % len(TRANSPORTS)], METHODS[place]
+            is_buffered = turn // len(TRANSPORTS) % 2 == 1 and not asynchronous.problem(ALGORITHMS[method]())
+            buffer = self.like.buffer if is_buffered else 0
+            yield replace(self.like, seed=seed, method=method, transport=transport, buffer=buffer)
 
     @property
     def head(self) -> dict[str, Any]:
         """The first line of the record. The number of schedules may grow from one start to the next."""
         like = self.like
-        return {"commit": self.commit, "hours": like.hours, "devices": like.devices, "training": like.training}
+        head = {"commit": self.commit, "hours": like.hours, "devices": like.devices, "training": like.training}
+        return {**head, "often": like.often, "buffer": like.buffer}
 
 
 def run(night: Night, record: Path, jobs: int) -> Iterator[str]:
@@ -130,11 +137,13 @@ def _record(outcome: Outcome) -> dict[str, Any]:
         "seed": outcome.case.seed,
         "method": outcome.case.method,
         "transport": outcome.case.transport,
+        "buffer": outcome.case.buffer,
         "failure": outcome.failure,
         "hours": round(outcome.hours, 2),
         "rounds": outcome.rounds,
         "faults": len(outcome.befallen),
         "crashes": outcome.crashes,
+        **outcome.members,
         "cpu_s": round(outcome.cpu_s, 2),
         "digest": outcome.digest,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.vopr.case import Case
@@ -16,6 +17,7 @@ class Outcome:
     hours    virtual hours
     trace    the last lines before a failure
     befallen the faults that came: their numbers in the plan of the seed, and their times in seconds
+    members  how often the members of the run did what, by name (world.py)
     """
 
     case: Case
@@ -29,3 +31,4 @@ class Outcome:
     cpu_s: float
     trace: tuple[str, ...]
     befallen: tuple[tuple[int, float, Fault], ...]
+    members: Mapping[str, int]

@@ -25,6 +25,7 @@ SLACK_S = 1.0  # seconds after a deadline in which a server that is not halted h
 class _OpenRound:
     """The open round: its planned clients, the outcomes so far, and the time at which this life has opened it.
 
+    counted  clients whose accepted replies count towards the quorum
     full_at  time from which the round has what it needs, or None
     has_changed  whether the operator has changed the deadline
     limit_s  the recorded deadline in seconds. None: it has none, or it is not known as an earlier life recorded it
@@ -33,6 +34,7 @@ class _OpenRound:
     number: int
     clients: Set[int]
     outcomes: dict[int, str]
+    counted: set[int]
     at: float
     limit_s: float | None
     full_at: float | None = None
@@ -48,7 +50,8 @@ class RoundWatch:
         self._open: _OpenRound | None = None
         if progress.opened is not None:
             outcomes = {each.client: each.outcome for each in progress.answers}
-            self._open = _OpenRound(progress.round + 1, frozenset(progress.opened), dict(outcomes), 0.0, None)
+            counted = {each.client for each in progress.answers if self._is_counted(each)}
+            self._open = _OpenRound(progress.round + 1, frozenset(progress.opened), outcomes, counted, 0.0, None)
         self._has_begun = False
 
     def begin(self) -> None:
@@ -79,17 +82,26 @@ class RoundWatch:
         elif isinstance(record, OperatorCommand) and self._open is not None:
             self._open.has_changed |= record.words[-1].startswith("deadline=")
         elif isinstance(record, RoundOpened):
-            self._open = _OpenRound(record.round, frozenset(record.clients), {}, now, record.deadline_s)
+            self._open = _OpenRound(record.round, frozenset(record.clients), {}, set(), now, record.deadline_s)
         elif isinstance(record, ReplyJudged):
             if record.outcome == "accepted" and record.client in self._revoked:
                 raise BrokenPromiseError(f"client {record.client} counts in round {record.round} without a key")
             if self._open is not None and record.round == self._open.number:
                 self._open.outcomes[record.client] = record.outcome
-                if self._open.full_at is None and self._is_full(self._open):
-                    self._open.full_at = now
+                self._open.counted |= {record.client} if self._is_counted(record) else set()
+                self.loses(now)
         elif isinstance(record, RoundClosed) and self._open is not None:
             self._closes(self._open, record, now)
             self._open = None
+
+    def loses(self, now: float) -> None:
+        """Note that it is durable that a client has left. A round that waits for nobody else closes at once."""
+        if self._open is not None and self._open.full_at is None and self._is_full(self._open):
+            self._open.full_at = now
+
+    def awaits(self, client: int) -> bool:
+        """Return whether the open round waits for this client's reply."""
+        return self._open is not None and client in self._open.clients and client not in self._open.outcomes
 
     def _closes(self, opened: _OpenRound, record: RoundClosed, now: float) -> None:
         rules = self._commands.control.rules
@@ -117,7 +129,11 @@ class RoundWatch:
         quorum = self._commands.control.rules.quorum
         if opened.outcomes.keys() | self._refusing | self._commands.removed >= opened.clients:
             return True
-        return quorum is not None and list(opened.outcomes.values()).count("accepted") >= quorum
+        return quorum is not None and len(opened.counted) >= quorum
+
+    def _is_counted(self, record: ReplyJudged) -> bool:
+        """Return whether a reply counts towards the quorum. A method that asks all lets a few of them send values."""
+        return record.outcome == "accepted" and (not self._commands.asks_all or bool(record.message.payload))
 
 
 def limits(rule: Deadline, recorded_s: float | None) -> tuple[float | None, float | None]:

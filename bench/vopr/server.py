@@ -8,11 +8,14 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
+from bench.vopr.absences import Absences
 from bench.vopr.buffer_watch import BufferWatch
 from bench.vopr.command_watch import CommandWatch
 from bench.vopr.disk import Disk
 from bench.vopr.federation import Members
+from bench.vopr.ids import Ids
 from bench.vopr.ledger import BrokenPromiseError, Ledger
+from bench.vopr.member_watch import MemberWatch
 from bench.vopr.network import Listener, Network
 from bench.vopr.process import KilledError, Process
 from bench.vopr.round_watch import RoundWatch
@@ -21,9 +24,9 @@ from bench.vopr.server_loop import ServerLoop
 from bench.vopr.settings import Settings
 from edgefl.experiment.data_record import DataRecord
 from edgefl.experiment.run_json import EXPERIMENT, check_data, open_run
-from edgefl.protocol.wire.messages import Train, Verdict
+from edgefl.protocol.wire.messages import ComeAgain, DeviceNotice, Finished, Message, Train, Verdict
 from edgefl.server.event_loop import LINGER_S, Server
-from edgefl.server.events import Action, Admit, Close, Save, Send
+from edgefl.server.events import Action, Admit, Close, RoundClosed, Save, Send
 from edgefl.server.listener import ListenAddress
 from edgefl.server.member_records import AnswerOperator, CommandGiven
 from edgefl.server.peer import ConnectionTerms, Patience, Peer
@@ -46,6 +49,8 @@ class Service:
     settings: Settings
     ledger: Ledger
     network: Network
+    absences: Absences
+    ids: Ids
     over: Callable[[BaseException | None], None]
 
 
@@ -59,6 +64,8 @@ class WatchedServer(Server):
     ledger: Ledger
     rounds: RoundWatch | BufferWatch
     commands: CommandWatch
+    members: MemberWatch
+    ids: Ids
     settings: Settings
 
     @property
@@ -73,23 +80,43 @@ class WatchedServer(Server):
             self.stood = self._coordinator.stage, self._loop.time()
         for action in actions:
             if isinstance(action, Save):
+                if isinstance(action.record, RoundClosed):
+                    self.ledger.replies.closes(action.record)
                 self.commands.saves(action.record)
+                self.members.saves(action.record)
                 self.rounds.saves(action.record)
             elif isinstance(action, AnswerOperator):
                 self.ledger.answer(action, self._store)
         super()._carry_out(actions)
 
+    def received(self, peer: Peer, message: Message) -> None:
+        link = self._coordinator._clients.link(peer.link)
+        if isinstance(message, DeviceNotice) and link is not None and link.admitted:
+            self.members.hears(link.client, message)
+        super().received(peer, message)
+
     def _tell(self, peer: Peer, action: Admit | Send | Close) -> None:
-        if isinstance(action, Admit) and action.client in self.settings.accepting:
-            self.settings.accepting.remove(action.client)
-            self.ledger.forget(action.client)
+        if isinstance(action, Admit):
+            self.members.admits(action.client)
+            self.ids.admits(peer.address, action.client)
+            if action.client in self.settings.accepting:
+                self.settings.accepting.remove(action.client)
+                self.ledger.forget(action.client)
         if isinstance(action, Send) and peer.client is not None:
-            if isinstance(action.message, Verdict):
-                self.ledger.tell(peer.client, action.message, self._store)
-            elif isinstance(action.message, Train):
-                self.ledger.opened(action.message.round)
-                self.rounds.asks(action.message)
+            self._hear(peer.client, action.message)
         super()._tell(peer, action)
+
+    def _hear(self, client: int, message: Message) -> None:
+        """Let the watches hear what a client is told."""
+        if isinstance(message, Verdict):
+            self.ledger.tell(client, message, self._store)
+        elif isinstance(message, Train):
+            self.ledger.opened(message.round)
+            self.rounds.asks(message)
+        elif isinstance(message, ComeAgain):
+            self.members.sends_away(client, message.seconds, self._loop.time())
+        elif isinstance(message, Finished) and self._coordinator.phase != "over":
+            self.members.finishes(client, self._loop.time())
 
 
 class ServerProcess(Process):
@@ -137,11 +164,12 @@ class ServerProcess(Process):
         coordinator, offer = staff(service.members.assembled, store, settings.rules, keys, sorted(settings.accepting))
         terms = ConnectionTerms(**vars(offer), patience=Patience())
         self.server = WatchedServer(coordinator, store, terms, self._say, lambda record: None)
-        self.server.ledger, self.server.settings = service.ledger, settings
+        self.server.ledger, self.server.settings, self.server.ids = service.ledger, settings, service.ids
         ((_, algorithm),) = service.members.assembled.algorithms.items()
         self.server.commands = commands = CommandWatch(settings.rules, progress, algorithm.asks_all)
         seen = frozenset(settings.revoked), progress, self
         self.server.rounds = RoundWatch(commands, *seen) if how is None else BufferWatch(commands, how, *seen)
+        self.server.members = MemberWatch(service.absences, commands, self.server.rounds, progress)
         loop, listener = ServerLoop(self, self.end), Listener(self)
         self.interrupt = loop.interrupt
         loop.began = self._tasks

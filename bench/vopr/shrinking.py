@@ -10,7 +10,7 @@ from dataclasses import replace
 from time import process_time
 
 from bench.vopr.outcome import Outcome
-from bench.vopr.world import simulated
+from bench.vopr.simulation import simulated
 
 
 def shrunk(found: Outcome, limit_s: float) -> Outcome:

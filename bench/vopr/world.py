@@ -6,22 +6,24 @@ every device has to hear of it, and a replay of the run has to end with its para
 
 from __future__ import annotations
 
-import tempfile
 import traceback
 from pathlib import Path
-from time import process_time
 
 from bench.vopr import faults, federation, savings, seams, watch
+from bench.vopr.absences import Absences
 from bench.vopr.agent import AgentProcess, Machine
 from bench.vopr.case import Case
 from bench.vopr.commands import Commands
+from bench.vopr.departing_device import DepartingProcess
 from bench.vopr.device import DeviceProcess
 from bench.vopr.disk import Disk
+from bench.vopr.early_end import arm_early
 from bench.vopr.faults import Fault
+from bench.vopr.habits import Habits
+from bench.vopr.ids import Ids
 from bench.vopr.ledger import BrokenPromiseError, Ledger, check_end
 from bench.vopr.network import Network
 from bench.vopr.operator import Operator
-from bench.vopr.outcome import Outcome
 from bench.vopr.process import Process
 from bench.vopr.replay import check_replay
 from bench.vopr.rows import rows_of
@@ -52,26 +54,31 @@ class World:
         rounds = max(2, round(case.hours * 3600 / ROUND_S))
         self.members = federation.made(case.seed, case.method, devices, per_round, rounds, case.buffer)
         tls = contexts(HOST) if case.transport == "tls" else None
-        self.network, self.ledger = Network(schedule, tls), Ledger()
+        self.network, self.ledger, self.absences = Network(schedule, tls), Ledger(), Absences()
         self.network.flips = stream.choice((0.0, 0.0, 1e-2))
         keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
         eval_every = self.members.assembled.experiment.eval_interval
         asynchronous = asynchronous_rounds(self.members.assembled.experiment)
         rules = Rules(rounds, eval_every, max_empty_rounds=1 << 20, asynchronous=asynchronous)
-        self._settings = Settings(drawn_rules(rules, stream, devices, per_round), keys)
+        ((_, algorithm),) = self.members.assembled.algorithms.items()
+        self._member_stream = schedule.stream("members")
+        self.habits = habits = Habits.drawn(self._member_stream, devices, case.hours, algorithm.asks_all)
+        self._settings = Settings(drawn_rules(habits.ruled(rules), stream, devices, per_round), keys)
         self._operator = Operator(schedule.stream("operator"), self._settings, devices, per_round)
-        self._service = Service(self.members, self._settings, self.ledger, self.network, self._server_over)
-        liars = schedule.stream("liars")
+        liars, agents = schedule.stream("liars"), schedule.stream("agents")
         self._liars = {client for client in range(devices) if liars.random() < 0.3} if liars.random() < 0.3 else set()
+        share = agents.choice((0.0, 0.0, 0.5))
+        self._operator.agents = {client for client in range(devices) if agents.random() < share} - self._liars
+        self._ids = Ids(devices, habits.is_nameless and keys is None and not self._operator.agents)
+        shared = self._settings, self.ledger, self.network, self.absences, self._ids
+        self._service = Service(self.members, *shared, self._server_over)
         self._watch = Watch(devices)
-        self._commands = Commands(schedule, schedule.stream("words of commands"), self.ledger, lambda: self.server)
+        words = schedule.stream("words of commands")
+        self._commands = Commands(schedule, words, self.ledger, lambda: self.server, habits)
         self.failure: str | None = None
         self._moved = 0.0, 0  # time of the last event, and the number of events before it
         self.rounds, self.befallen = 0, list[tuple[int, float, Fault]]()
         self.crashes, self.heard, self._is_calm, self._rots_at_end = 0, set[int](), False, False
-        agents = schedule.stream("agents")
-        share = agents.choice((0.0, 0.0, 0.5))
-        self._operator.agents = {client for client in range(devices) if agents.random() < share} - self._liars
         self._unsynced = set[str]()  # names of processes that were killed between two steps of a write
         self._machines = {
             client: Machine(root / f"machine-{client}", schedule) for client in sorted(self._operator.agents)
@@ -91,7 +98,8 @@ class World:
         with seams.placed(self.schedule), smaller[0], smaller[1], self._watch.bounds.counted():
             self._start_server()
             for client in self._disks:
-                self.schedule.after(self._stream.random() * ROUND_S, lambda client=client: self._start_device(client))
+                begin_s = self._stream.random() * ROUND_S + self.habits.late_s.get(client, 0.0)
+                self.schedule.after(begin_s, lambda client=client: self._start_device(client))
             planned = faults.planned(self.schedule, hours, self._case.devices, self._case.often)
             for number, (time, fault) in enumerate(planned):
                 if kept is None or number in kept:
@@ -104,7 +112,8 @@ class World:
                 if self.failure is None:
                     self._stop()
                     self._watch.end(any(disk.has_failed for disk in (self._server_disk, *self._disks.values())))
-                    self.rounds = check_replay(self._server_disk.home / RUN, self.members)
+                    self.rounds = check_replay(self._server_disk.home / RUN, self._ids.placed(self.members))
+                    self.ledger.check_replies()
                     check_end(self.rounds, self._settings.rules.rounds, self.members)
             except BrokenPromiseError as error:
                 self.failure = str(error)
@@ -142,14 +151,14 @@ class World:
             self.server = ServerProcess(self.schedule, self._server_disk, self._died, self._service)
             self._strike_early(self.server)
 
-    def _start_device(self, client: int) -> None:
+    def _start_device(self, client: int, departs: bool = False) -> None:
         if client in self.devices or client in self.heard:
             return
         keys, disk = self._settings.keys, self._disks[client]
         key = None if keys is None else {**keys, **self._settings.revoked}[client]
         self._watch.begins(disk.home)
         disk.drop_old()
-        kind = AgentProcess if client in self._machines else DeviceProcess
+        kind = DepartingProcess if departs else AgentProcess if client in self._machines else DeviceProcess
         self.devices[client] = device = kind(
             client,
             self.schedule,
@@ -161,8 +170,10 @@ class World:
             self.ledger,
             self._device_over,
             client in self._liars,
-            lambda: client in self._settings.accepting,
+            lambda: self._ids.of(client) in self._settings.accepting,
         )
+        device.ids = self._ids
+        device.tags, device.sleeps = self.habits.tags(client, self._member_stream), client in self.habits.sleepers
         if isinstance(device, AgentProcess):
             device.machine, device.samples = self._machines[client], self._samples(client)
             device.reads = lambda line: self._operator.restore(device, line) and None
@@ -177,15 +188,10 @@ class World:
 
     def _strike_early(self, process: Process) -> None:
         """Let a process that starts sometimes be killed, or lose its power, before it has done much."""
-        share = self._early * (faults.YOUNG if self.schedule.now < faults.YOUNG_S else 1.0)
-        leaves = process.name in self._unsynced
+        is_unsynced = process.name in self._unsynced
         self._unsynced.discard(process.name)
-        if not self._is_calm and self._stream.random() < (faults.TWICE if leaves else share):
-            places = faults.EARLY_AT[1:2] if leaves else faults.EARLY_AT
-            at = self._stream.choice(faults.EARLY_AT_DEVICE if isinstance(process, DeviceProcess) else places)
-            most = faults.EARLY_SEAMS_AT.get(at, 1)
-            seams = self._stream.randrange(1, most + 1)
-            process.arm(seams, leaves or self._stream.random() < 0.5, at)
+        if not self._is_calm:
+            arm_early(process, self._stream, self._early, is_unsynced)
 
     def _died(self, process: Process, loses_power: bool) -> None:
         self.crashes += 1
@@ -213,7 +219,9 @@ class World:
 
     def _device_over(self, client: int, error: Exception | None) -> None:
         process = self.devices.pop(client)
-        if error is None or self._operator.is_out(client, error):
+        if error is None and isinstance(process, DepartingProcess):
+            self.schedule.after(process.away_s, lambda: self._start_device(client))
+        elif error is None or self._operator.is_out(client, error):
             self.heard.add(client)
         else:
             self.failure = self.failure or self._operator.blame(process, error)
@@ -235,6 +243,8 @@ class World:
             self._operate(what, fault.client)
         elif what == "command":
             self._commands.give(fault.client)
+        elif what == "leave":
+            self._leave(fault.client, fault.seconds)
         elif what == "clock":
             disk = self._server_disk if whom == "server" else self._disks[fault.client]
             disk.clock_s, disk.leapt_at = disk.clock_s + fault.leap_s, self.schedule.now
@@ -271,7 +281,7 @@ class World:
 
     def _operate(self, what: str, client: int) -> None:
         """Let an operator stop the server and change its settings. A device may be another one then."""
-        if not self._operator.change(what, client):
+        if (who := self._ids.of(client)) is None or not self._operator.change(what, who):
             return
         if self.server is not None and self.server.halted_until > self.schedule.now:
             self.server.kill(loses_power=False)
@@ -281,8 +291,21 @@ class World:
         if what in ("rotate", "replace") and device is not None:
             device.kill(loses_power=False)
         if what == "replace":
+            self._ids.ask(client)
             self._watch.forget(disk.home)
             disk.empty()
+
+    def _leave(self, client: int, seconds: float) -> None:
+        """Let a device leave the run, and come back after so many seconds."""
+        device = self.devices.get(client)
+        if client in self._machines or client in self.heard or isinstance(device, DepartingProcess):
+            return
+        if device is not None:
+            device.kill(loses_power=False)
+        self._start_device(client, departs=True)
+        departing = self.devices[client]
+        assert isinstance(departing, DepartingProcess)
+        departing.away_s = seconds
 
     def _calm(self) -> None:
         self._is_calm, self._rots_at_end = True, False
@@ -296,44 +319,23 @@ class World:
 
     def _look(self) -> None:
         self._watch.look(self.server, len(self.devices), self.ledger.verdicts)
+        self.absences.look(self.schedule.now, self._settings.revoked.keys())
         self.schedule.after(watch.EVERY_S, self._look)
+
+    @property
+    def members_seen(self) -> dict[str, int]:
+        """The commands that were carried out, what members did, and whether there were late devices and conditions."""
+        return {
+            "commands": sum(self.ledger.answered.values()),
+            "departures": self.absences.departures,
+            "sleeps": self.absences.sleeps,
+            "late": len(self.habits.late_s),
+            "any_id": int(self._ids.is_open),
+            "conditions": int(bool(self.habits.choice)),
+        }
 
     def _stop(self) -> None:
         for process in (self.server, *self.devices.values()):
             if process is not None and process.is_alive:
                 process.is_alive = False
                 process.dispose()
-
-
-def simulate(
-    seed: int, hours: float, devices: int, method: str, training: str = "stub", *, often: float = 1.0
-) -> Outcome:
-    """Simulate a case that has these fields, in a temporary folder."""
-    return simulated(Case(seed, hours, devices, method, training, often=often))
-
-
-def simulated(case: Case) -> Outcome:
-    """Simulate a case in a temporary folder."""
-    begun = process_time()
-    with tempfile.TemporaryDirectory(prefix="vopr-", dir=memory()) as folder:
-        world = World(case, Path(folder))
-        world.run()
-    schedule = world.schedule
-    return Outcome(
-        case,
-        None if world.failure is None else schedule.placeless(world.failure),
-        schedule.digest,
-        schedule.now / 3600,
-        schedule.events,
-        world.rounds,
-        world.ledger.verdicts,
-        world.crashes,
-        process_time() - begun,
-        tuple(schedule.trace),
-        tuple(world.befallen),
-    )
-
-
-def memory() -> str | None:
-    """Return a folder in memory, where SQLite's own syncs take no time, or None if there is none."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None

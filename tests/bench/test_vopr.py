@@ -21,7 +21,7 @@ from bench.vopr.mutants import MUTANTS
 from bench.vopr.outcome import Outcome
 from bench.vopr.schedule import Schedule
 from bench.vopr.shrinking import kind
-from bench.vopr.world import simulate, simulated
+from bench.vopr.simulation import simulate, simulated
 from edgefl.protocol.wire.messages import Verdict
 from edgefl.server.events import Enrolment, ReplyJudged, RoundOpened
 from edgefl.server.store import Store

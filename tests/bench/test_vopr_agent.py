@@ -14,7 +14,8 @@ from bench.vopr.case import Case
 from bench.vopr.disk import Disk
 from bench.vopr.ledger import BrokenPromiseError
 from bench.vopr.schedule import Schedule
-from bench.vopr.world import World, simulate
+from bench.vopr.simulation import simulate
+from bench.vopr.world import World
 from edgefl.deployment.agent import machine_status
 
 

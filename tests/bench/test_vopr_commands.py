@@ -7,7 +7,7 @@ import pytest
 from bench.vopr.case import Case
 from bench.vopr.command_watch import CommandWatch
 from bench.vopr.ledger import BrokenPromiseError
-from bench.vopr.world import simulated
+from bench.vopr.simulation import simulated
 from edgefl.protocol.wire.messages import Trained
 from edgefl.server.events import ReplyJudged, RoundOpened
 from edgefl.server.member_records import ClientRemoved, OperatorCommand

@@ -18,7 +18,8 @@ from bench.vopr.process import Process
 from bench.vopr.rows import rows_of
 from bench.vopr.schedule import Schedule
 from bench.vopr.settings import Settings
-from bench.vopr.world import World, memory
+from bench.vopr.simulation import memory
+from bench.vopr.world import World
 from edgefl.server.events import Enrolment
 from edgefl.server.round_rules import Rules
 from edgefl.server.store import Store

@@ -11,7 +11,7 @@ import pytest
 from bench.vopr import command, night
 from bench.vopr.case import Case
 from bench.vopr.disk import Disk
-from bench.vopr.world import simulate
+from bench.vopr.simulation import simulate
 
 SMALL = ["--hours", "0.05", "--devices", "2", "--shrink", "0"]
 

@@ -19,7 +19,7 @@ from bench.vopr.process import Process
 from bench.vopr.round_watch import RoundWatch
 from bench.vopr.schedule import Schedule
 from bench.vopr.settings import Settings
-from bench.vopr.world import simulate
+from bench.vopr.simulation import simulate
 from edgefl.methods.task import State
 from edgefl.protocol.wire.messages import Train
 from edgefl.server.events import DeviceRefusal, ReplyJudged, RoundClosed, RoundOpened

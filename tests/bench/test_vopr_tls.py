@@ -10,10 +10,10 @@ import pytest
 
 from bench.vopr.case import Case
 from bench.vopr.network import Direction
-from bench.vopr.night import Night
+from bench.vopr.night import METHODS, Night
 from bench.vopr.server import HOST
+from bench.vopr.simulation import simulated
 from bench.vopr.tls import TRANSPORTS, contexts
-from bench.vopr.world import simulated
 
 CASE = Case(3, 0.1, 3, "fedavg", often=2.0, transport="tls")
 
@@ -61,7 +61,8 @@ def _handshake() -> tuple[int, ...]:
 
 
 def test_a_night_takes_both_transports_with_every_method() -> None:
-    cases = list(Night(CASE, 0, 20, "").cases())
+    count = len(TRANSPORTS) * len(METHODS)
+    cases = list(Night(CASE, 0, count, "").cases())
     assert {case.transport for case in cases} == set(TRANSPORTS)
-    assert len({(case.method, case.transport) for case in cases}) == 20
-    assert "--transport tls" in cases[10].command
+    assert len({(case.method, case.transport) for case in cases}) == count
+    assert "--transport tls" in cases[len(METHODS)].command

@@ -15,7 +15,7 @@ from bench.vopr.bounds import Bounds
 from bench.vopr.device import DeviceProcess
 from bench.vopr.ledger import BrokenPromiseError
 from bench.vopr.schedule import Schedule
-from bench.vopr.world import simulate
+from bench.vopr.simulation import simulate
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.event_loop import Server
 from edgefl.server.peer import Peer

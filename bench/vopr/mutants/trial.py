@@ -18,7 +18,7 @@ from bench.mutants.mutant import Mutant
 from bench.mutants.tree import ROOT, copy_built, mutated
 from bench.vopr.case import Case
 from bench.vopr.outcome import Outcome
-from bench.vopr.world import simulated
+from bench.vopr.simulation import simulated
 
 LIMIT_S = 180.0  # seconds of the processor for which seeds are tried, where nothing else is said
 WALL_S = 1800.0  # seconds after which a trial on a busy machine ends in any case
