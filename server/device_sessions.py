@@ -217,6 +217,7 @@ class DeviceSessions:
         link.sleeps = message.sleeps
         if self._tags.tell(link.client, message.tags):
             self._queue.save(TagsRecorded(link.client, tuple(sorted(message.tags.items()))))
+            self._rounds.planner.forget()  # plans were made as the last round closed, by the earlier tags
         if self._rounds.phase == "waiting":
             self._rounds.go_on(now)
         else:

@@ -44,6 +44,7 @@ world        the parts put together, from the first event to the verdict
 simulation   a simulation from its case to its outcome
 shrinking    the smallest list of faults that breaks a promise
 night        many schedules over thirteen methods, with a record from which they go on
+night_sums   the sums of a night's record
 mutants      mistakes, and the seeds that find them
 command      the command line
 """

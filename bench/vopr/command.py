@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from bench.vopr import night
+from bench.vopr import night, night_sums
 from bench.vopr.case import Case, numbers
 from bench.vopr.mutants import MUTANTS
 from bench.vopr.mutants.trial import LIMIT_S, tried
@@ -32,6 +32,9 @@ BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 def main(arguments: list[str]) -> int:
     """Return 1 if a promise was broken, or else 0."""
     options = _options(arguments)
+    if options.sums is not None:
+        print(*map(json.dumps, night_sums.sums(options.sums)), sep="\n")
+        return int(night.failures(options.sums) > 0)
     if options.mutants:
         return _try(options.only, options.limit)
     asked = options.seed, options.hours, options.devices, options.method, options.training, options.faults
@@ -90,13 +93,14 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         help="seconds of CPU in which the smallest list of faults is looked for; default: 300",
     )
     parser.add_argument(
-        "--night", type=Path, metavar="FILE", help="simulate ten methods in turn, and go on from this record"
+        "--night", type=Path, metavar="FILE", help="simulate thirteen methods in turn, and go on from this record"
     )
+    parser.add_argument("--sums", type=Path, metavar="FILE", help="print the sums of a night's record as lines of JSON")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes of --night; default: 1")
     parser.add_argument("--often", type=float, default=1.0, metavar="F", help="times as many faults; default: 1")
     transport = "what carries messages; a night takes both in turn; default: plain"
     parser.add_argument("--transport", choices=TRANSPORTS, default="plain", help=transport)
-    rounds = "replies that close an asynchronous round; default: 0, rounds wait for their clients"
+    rounds = "replies that close an asynchronous round, in half of a night; default: 0, rounds wait for their clients"
     parser.add_argument("--buffer", type=int, default=0, metavar="N", help=rounds)
     parser.add_argument("--mutants", action="store_true", help="put mistakes into a copy, and show what finds them")
     parser.add_argument(

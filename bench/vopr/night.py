@@ -93,18 +93,18 @@ def run(night: Night, record: Path, jobs: int) -> Iterator[str]:
 
 def failures(record: Path) -> int:
     """Return the number of schedules in a record that broke a promise."""
-    return sum(line["failure"] is not None for line in _lines(record)[1:])
+    return sum(line["failure"] is not None for line in lines(record)[1:])
 
 
 def read(record: Path, head: dict[str, Any]) -> dict[int, dict[str, Any]]:
     """Return the lines of a record by seed. Raises OtherRecordError if its first line is not `head`."""
-    lines = _lines(record)
-    if lines and lines[0] != head:
-        raise OtherRecordError(f"{record} is the record of {lines[0]}; expected {head}, or a new file")
-    return {line["seed"]: line for line in lines[1:]}
+    found = lines(record)
+    if found and found[0] != head:
+        raise OtherRecordError(f"{record} is the record of {found[0]}; expected {head}, or a new file")
+    return {line["seed"]: line for line in found[1:]}
 
 
-def _lines(record: Path) -> list[dict[str, Any]]:
+def lines(record: Path) -> list[dict[str, Any]]:
     """Return the whole lines of a record. A process that was killed leaves its last line in part."""
     text = record.read_text() if record.exists() else ""
     whole, _, rest = text.rpartition("\n")
@@ -149,11 +149,11 @@ def _record(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def summary(lines: list[dict[str, Any]]) -> Iterator[str]:
+def summary(outcomes: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each method, and one for all of them."""
     for method in (*METHODS, "all methods"):
         sums: Counter[str] = Counter()
-        for line in lines:
+        for line in outcomes:
             if method in (line["method"], "all methods"):
                 sums.update({name: line[name] for name in ("hours", "rounds", "faults", "crashes", "cpu_s")})
                 sums.update(schedules=1, failures=line["failure"] is not None)

@@ -116,6 +116,18 @@ def test_clients_are_chosen_by_their_tags_and_wait_for_such_tags() -> None:
     assert planned(reply(under_test, 2)) == [(0, 2)]
 
 
+def test_a_device_that_tells_other_tags_while_a_closed_round_is_stored_is_chosen_by_its_new_tags() -> None:
+    under_test = four(replace(RULES, among_enrolled=False, choice=ClientChoice.parse("site == 3")))
+    play(under_test, notice(2, site="3"), now=1.0)
+    (closed,) = (each for each in saved(under_test.handle(MessageReceived(12, trained(1)), 2.0)) if is_closed(each))
+    play(under_test, notice(2, site="4"), notice(0, site="3"), now=2.0)
+    assert planned(play(under_test, RecordSaved(closed), now=3.0)) == [(0,)]
+
+
+def is_closed(record: Any) -> bool:
+    return isinstance(record, RoundClosed)
+
+
 def test_a_condition_of_a_command_holds_from_the_next_round_on() -> None:
     under_test = four()
     actions = play(under_test, CommandGiven("c", 0.0, ("set", "select=client in [1, 2]")), now=1.0)

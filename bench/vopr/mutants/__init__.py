@@ -19,6 +19,13 @@ that line, or the next commit does. So after a loss of power one line is whole i
 
 from __future__ import annotations
 
-from bench.vopr.mutants import agent, coordinator, protocol, state, store
+from bench.vopr.mutants import agent, coordinator, members, protocol, state, store
 
-MUTANTS = (*store.MUTANTS, *state.MUTANTS, *coordinator.MUTANTS, *protocol.MUTANTS, *agent.MUTANTS)
+MUTANTS = (
+    *store.MUTANTS,
+    *state.MUTANTS,
+    *coordinator.MUTANTS,
+    *protocol.MUTANTS,
+    *agent.MUTANTS,
+    *members.MUTANTS,
+)
