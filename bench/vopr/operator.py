@@ -55,7 +55,7 @@ class Operator:
         self._replaced += 1
         settings.accepting.add(client)
         if settings.keys is not None and what == "rotate":
-            settings.keys[client] = self._stream.randbytes(32)
+            settings.keys[client] = (self._stream.randbytes(32),)
         return True
 
     def is_out(self, client: int, error: Exception) -> bool:
