@@ -146,7 +146,7 @@ class World:
         if client in self.devices or client in self.heard:
             return
         keys, disk = self._settings.keys, self._disks[client]
-        key = None if keys is None else {**keys, **self._settings.revoked}[client]
+        key = None if keys is None else {**keys, **self._settings.revoked}[client][-1]  # the newest
         self._watch.begins(disk.home)
         disk.drop_old()
         kind = AgentProcess if client in self._machines else DeviceProcess
