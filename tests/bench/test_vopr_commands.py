@@ -1,13 +1,11 @@
-"""The promises about an operator's commands in a simulation: broken promises are found, and schedules keep them."""
+"""The promises about an operator's commands in a simulation. test_vopr_members.py has a schedule with commands."""
 
 from __future__ import annotations
 
 import pytest
 
-from bench.vopr.case import Case
 from bench.vopr.command_watch import CommandWatch
 from bench.vopr.ledger import BrokenPromiseError
-from bench.vopr.simulation import simulated
 from edgefl.protocol.wire.messages import Trained
 from edgefl.server.events import ReplyJudged, RoundOpened
 from edgefl.server.member_records import ClientRemoved, OperatorCommand
@@ -41,9 +39,3 @@ def test_a_removed_client_that_counts_is_found() -> None:
     under_test.saves(ClientRemoved(1, ""))
     under_test.saves(RoundOpened(2, (1, 2)))
     watch(asks_all=True).saves(RoundOpened(2, (7,)))
-
-
-def test_a_schedule_with_commands_keeps_every_promise() -> None:
-    outcome = simulated(Case(48, 0.5, 4, "fedspu"))
-    assert outcome.failure is None
-    assert sum("command" in fault.kind for _, _, fault in outcome.befallen) > 5

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +13,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from bench.mutants.tree import ROOT
 from bench.vopr import federation
 from bench.vopr.absences import PATIENCE_S, Absences
 from bench.vopr.broken_promise import BrokenPromiseError
 from bench.vopr.buffer_watch import BufferWatch
+from bench.vopr.case import Case
 from bench.vopr.command_watch import CommandWatch
 from bench.vopr.disk import Disk
 from bench.vopr.habits import CONDITIONS, Habits
@@ -24,6 +28,7 @@ from bench.vopr.process import Process
 from bench.vopr.reply_log import ReplyLog
 from bench.vopr.round_watch import RoundWatch
 from bench.vopr.schedule import Schedule
+from bench.vopr.simulation import simulated
 from edgefl.methods.rounds.asynchronous import AsynchronousRounds
 from edgefl.methods.task import State
 from edgefl.protocol.wire.messages import DeviceNotice
@@ -34,6 +39,7 @@ from edgefl.server.run_progress import Progress
 from tests.server.played import trained
 
 RULES = Rules(9, 3)
+RECORD = ROOT / "bench/vopr/members.jsonl"
 
 
 def process(folder: Path) -> Process:
@@ -200,6 +206,31 @@ def test_an_id_belongs_to_one_device_whose_samples_are_replayed() -> None:
         found.admits("10.0.0.0:1", 0)
     with pytest.raises(BrokenPromiseError, match="device 3 is let in as client 2"):
         found.admits("10.0.0.3:1", 2)
+
+
+def test_a_schedule_with_members_and_commands_keeps_every_promise() -> None:
+    outcome = simulated(Case(200044, 0.15, 4, "fedspu", often=3.0))
+    assert outcome.failure is None
+    assert min(outcome.members[name] for name in ("commands", "departures", "sleeps", "late", "conditions")) > 0
+
+
+def test_the_page_has_the_sums_of_the_night_with_members() -> None:
+    head, *rows = (json.loads(line) for line in RECORD.read_text().splitlines())
+    count = Counter[str]()
+    for row in rows:
+        count.update({name: value for name, value in row.items() if isinstance(value, int)})
+    count["asynchronous"] = sum(row["schedules"] for row in rows if row["buffer"])
+    assert count["schedules"] == head["schedules"]
+    assert not count["failures"]
+    methods, said = len({row["method"] for row in rows}), {name: f"{value:,}" for name, value in count.items()}
+    words = (
+        f"{said['schedules']} schedules of {head['devices']} devices with {methods} methods"
+        f" ([record](../bench/vopr/members.jsonl), commit {head['commit'][:8]}). {said['with_members']} of them had"
+        f" devices that left, slept, told tags or began late, and {said['asynchronous']} had asynchronous rounds. In"
+        f" {said['rounds']} rounds with {said['crashes']} crashes, {said['commands']} commands, {said['departures']}"
+        f" departures and {said['sleeps']} times that a device was sent away, every promise held."
+    )
+    assert words in " ".join((ROOT / "docs/members.md").read_text().split())
 
 
 def test_habits_are_rules_of_the_server() -> None:

@@ -56,8 +56,8 @@ MUTANTS = (
         "sleeper-gone",
         REQUESTS,
         "        self._queue.send(link, ComeAgain(seconds))\n",
-        "        self._queue.send(link, ComeAgain(1e5 * seconds))\n",
-        "a device is sent away for days",
+        "        self._queue.send(link, ComeAgain(500 * seconds))\n",
+        "a device is sent away for hours",
     ),
     row(
         "connected-chosen",
