@@ -126,7 +126,7 @@ class Coordinator:
         elif isinstance(record, DeviceReplaced):
             self._devices.replaced(record, now)
         elif isinstance(record, DeviceRefusal | ClientRemoved):
-            self._devices.refusal_saved(record.client)
+            self._devices.refusal_saved(record)
             self._rounds.refusal_saved(now)
         elif isinstance(record, OperatorCommand):
             self._operator.saved(record, now)

@@ -29,20 +29,19 @@ from edgefl.server.events import (
     Close,
     DeviceJoined,
     DeviceMessage,
+    DeviceRefusal,
     DeviceReplaced,
     Enrolment,
     KeyChanged,
     ReplyJudged,
     ThroughputRecorded,
 )
-from edgefl.server.member_records import TagsRecorded
+from edgefl.server.member_records import ClientRemoved, TagsRecorded
 from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_sequence import RoundSequence
 from edgefl.server.run_progress import Ruling
 from edgefl.server.throughput_declarations import ThroughputDeclarations
 from edgefl.server.verdict_log import Rulings
-
-LEFT = "its device has left the run"
 
 
 class DeviceSessions:
@@ -64,7 +63,7 @@ class DeviceSessions:
         """Make the sessions. `method` is the method's name, for messages to people."""
         self._rounds, self._clients, self._holdings, self._rulings = rounds, clients, holdings, rulings
         self._declarations, self._queue, self._refusals, self._tags = declarations, queue, refusals, tags
-        self._leaving: set[int] = set()  # clients whose devices leave, which is not durable yet
+        self._leaving: dict[int, DeviceRefusal] = {}  # by client, the records of devices that leave, not durable yet
         rounds.groups.rule, rounds.groups.promise = self._judged, self._promised
         self._arrivals = Arrivals(
             clients, holdings, method, queue, self._admit, rounds.plan_again, refusals, tags, too_small
@@ -106,13 +105,16 @@ class DeviceSessions:
         if link is not None:
             self._refuse(link, reason)
 
-    def refusal_saved(self, client: int) -> None:
-        """Tell a device that leaves that this is durable."""
+    def refusal_saved(self, record: DeviceRefusal | ClientRemoved) -> None:
+        """Tell a device that leaves that this is durable. An earlier record of its client may be saved before."""
+        client = record.client
+        if self._leaving.get(client) is not record:
+            return
+        del self._leaving[client]
         link = self._admitted(client)
-        if client in self._leaving and link is not None:
+        if link is not None:
             self._queue.send(link, Finished(f"client {client} has left the run; start its device again to come back"))
             self._clients.disconnect(link.number)
-        self._leaving.discard(client)
 
     def enrolled(self, record: Enrolment, now: float) -> None:
         """Go on after the enrolment is durable."""
@@ -216,8 +218,7 @@ class DeviceSessions:
     def _take_notice(self, link: ClientConnection, message: DeviceNotice, now: float) -> None:
         """Take what the device says of itself. A device that leaves is absent until it comes back."""
         if message.leaves:
-            self._leaving.add(link.client)
-            self._refusals.add(link.client, LEFT)
+            self._leaving[link.client] = self._refusals.leave(link.client)
             return
         link.sleeps = message.sleeps
         if self._tags.tell(link.client, message.tags):

@@ -16,6 +16,8 @@ from edgefl.server.events import DeviceRefusal, Say
 from edgefl.server.member_records import ClientRemoved
 from edgefl.system.log_lines import Alert, LogLine
 
+LEFT = "its device has left the run"
+
 
 class RefusalRegister:
     """The register of absent clients.
@@ -32,6 +34,21 @@ class RefusalRegister:
         """The clients that are absent."""
         return self.reasons.keys() | self.removed.keys() if self.removed else self.reasons.keys()
 
+    @property
+    def is_final(self) -> bool:
+        """True if each absent client's device has refused or was refused. A device that has left may come back, and the
+        operator may take back a client that the operator has removed.
+        """
+        return bool(self.reasons) and not self.removed and LEFT not in self.reasons.values()
+
+    def leave(self, client: int) -> DeviceRefusal:
+        """Note that the client's device leaves, and return the record that has to be durable before the device hears
+        so.
+        """
+        record = DeviceRefusal(client, LEFT)
+        self._add(record)
+        return record
+
     def ban(self, client: int, reason: str) -> None:
         """Note that the operator has removed the client."""
         self.removed[client] = reason
@@ -47,10 +64,13 @@ class RefusalRegister:
         kept = reason[:LONGEST_TEXT] or "no reason given"
         if self.reasons.get(client) == kept:
             return
-        self.reasons[client] = kept
-        line = f"client {client} does not take part until its device comes back: {kept}"
+        self._add(DeviceRefusal(client, kept))
+
+    def _add(self, record: DeviceRefusal) -> None:
+        client, self.reasons[record.client] = record.client, record.reason
+        line = f"client {client} does not take part until its device comes back: {record.reason}"
         self._queue.add(Say(Alert(line, "refused", client)))
-        self._queue.save(DeviceRefusal(client, kept))
+        self._queue.save(record)
 
     def remove(self, client: int) -> None:
         """Note that the client's device has come back."""

@@ -314,8 +314,7 @@ class RoundSequence:
         Raises  RunError if nobody is left who takes part.
         """
         self.planner.forget()
-        is_error = self._refusals.reasons and not self._refusals.removed  # the operator knows of a removal
-        if self.phase in ("waiting", "training") and is_error and self.attendance.is_refused_by_all:
+        if self.phase in ("waiting", "training") and self._refusals.is_final and self.attendance.is_refused_by_all:
             client, reason = min(self._refusals.reasons.items())
             raise RunError(f"no device takes part: {len(self.refusing)} refused; client {client}: {printable(reason)}")
         if self.phase == "waiting":

@@ -49,9 +49,9 @@ def paused(round: int) -> str:
 
 
 def refusals(round: int, refusing: Set[int]) -> str:
-    """Return the line for the time in which every device has refused."""
+    """Return the line for the time in which every device has refused or left."""
     return (
-        f"round {round} waits for a device that takes part; clients that have refused so far: {named(sorted(refusing))}"
+        f"round {round} waits for a device that takes part; clients that refuse or have left: {named(sorted(refusing))}"
     )
 
 

@@ -79,7 +79,9 @@ class WatchedServer(Server):
         if self._coordinator.stage != self.stood[0]:
             self.stood = self._coordinator.stage, self._loop.time()
         for action in actions:
-            if isinstance(action, Save):
+            if isinstance(action, Admit):
+                self.members.admits(action.client)
+            elif isinstance(action, Save):
                 if isinstance(action.record, RoundClosed):
                     self.ledger.replies.closes(action.record)
                 self.commands.saves(action.record)
@@ -97,7 +99,6 @@ class WatchedServer(Server):
 
     def _tell(self, peer: Peer, action: Admit | Send | Close) -> None:
         if isinstance(action, Admit):
-            self.members.admits(action.client)
             self.ids.admits(peer.address, action.client)
             if action.client in self.settings.accepting:
                 self.settings.accepting.remove(action.client)

@@ -102,6 +102,30 @@ def test_a_device_leaves_and_comes_back() -> None:
     assert planned(reply(under_test, 0, 2, 3, round=2)) == [(0, 1, 2, 3)]
 
 
+def test_a_device_hears_that_it_has_left_once_its_own_departure_is_durable() -> None:
+    under_test = four()
+    play(under_test, notice(1, leaves=True), now=1.0)
+    (back,) = saved(under_test.handle(DeviceJoined(11, 1, 1.0, 0), 2.0))
+    (left,) = saved(under_test.handle(notice(1, leaves=True), 3.0))
+    assert not sent(under_test.handle(RecordSaved(back), 4.0), Finished)
+    assert sent(under_test.handle(RecordSaved(left), 5.0), Finished) == [11]
+
+
+def test_a_run_that_all_devices_have_left_waits_for_one_to_come_back() -> None:
+    under_test = four()
+    play(under_test, *(notice(client, leaves=True) for client in range(4)), now=1.0)
+    assert (under_test.phase, under_test.awaited(2.0)) == (
+        "waiting",
+        "round 2 waits for a device that takes part; clients that refuse or have left: 0, 1, 2, 3",
+    )
+    assert planned(play(under_test, DeviceJoined(12, 2, 1.0, 0), now=3.0)) == [(2,)]
+
+
+def sent(actions: list[Any], kind: type) -> list[int]:
+    """Return the links on which messages of this type go out."""
+    return [each.link for each in actions if isinstance(each, Send) and isinstance(each.message, kind)]
+
+
 def test_clients_are_chosen_by_their_tags_and_wait_for_such_tags() -> None:
     rules = replace(RULES, among_enrolled=False, choice=ClientChoice.parse("site == 3"))
     under_test = four(rules)

@@ -126,7 +126,7 @@ def test_after_a_restart_the_refusal_still_holds_and_the_run_does_not_end_by_its
     assert under_test.start(0.0) == []
     assert under_test.phase == "waiting"
     assert (
-        under_test.awaited(0.0) == "round 1 waits for a device that takes part; clients that have refused so far: 0, 1"
+        under_test.awaited(0.0) == "round 1 waits for a device that takes part; clients that refuse or have left: 0, 1"
     )
     actions = play(under_test, DeviceJoined(10, 0, 1.0, 0))
     assert asks(10, train(1)) in actions

@@ -25,9 +25,24 @@ MUTANTS = (
     row(
         "left-before-saved",
         SESSIONS,
-        "            self._refusals.add(link.client, LEFT)\n",
-        "            self._refusals.add(link.client, LEFT)\n            self.refusal_saved(link.client)\n",
+        "            self._leaving[link.client] = self._refusals.leave(link.client)\n",
+        "            self._leaving[link.client] = record = self._refusals.leave(link.client)\n"
+        "            self.refusal_saved(record)\n",
         "a device hears that it has left before that is durable",
+    ),
+    row(
+        "left-by-other-record",
+        SESSIONS,
+        "        if self._leaving.get(client) is not record:",
+        "        if client not in self._leaving:",
+        "a device hears that it has left once an earlier record of its client is durable",
+    ),
+    row(
+        "left-by-all",
+        "server/refusal_register.py",
+        "and not self.removed and LEFT not in self.reasons.values()",
+        "and not self.removed",
+        "a server ends once all its devices have left",
     ),
     row(
         "left-state-dropped",
