@@ -32,12 +32,15 @@ class Fiber:
         """Wait until `wake` is called. Return False if the time is over before. Call it in the fiber."""
         self._wait += 1
         self._is_waiting, number = True, self._wait
+        timeout = None
         if timeout_s is not None:
-            self._schedule.after(timeout_s, lambda: self._end_wait(number, False), self._process)
+            timeout = self._schedule.after(timeout_s, lambda: self._end_wait(number, False), self._process)
         self._back.release()
         self._turn.acquire()
         if not self._process.is_alive:
             raise KilledError("while it waited")
+        if timeout is not None and self._was_woken:
+            self._schedule.drop(timeout)  # a device that sleeps connects often, and each connection has long timeouts
         return self._was_woken
 
     def sleep(self, seconds: float) -> None:

@@ -35,20 +35,30 @@ class Schedule:
         self.trace: deque[str] = deque(maxlen=SHOWN)
         self._seed, self._folder, self._added = seed, folder, 0
         self._queue: list[tuple[float, int, Callable[[], None], Owner | None]] = []
+        self._dropped = set[int]()
         self._digest = hashlib.sha256()
 
     def stream(self, purpose: str) -> random.Random:
         """Return a source of random numbers for one purpose, so that two purposes do not disturb each other."""
         return random.Random(f"{self._seed} {purpose}")
 
-    def at(self, time: float, call: Callable[[], None], owner: Owner | None = None) -> None:
-        """Call at this time, or at once if the time has passed."""
+    def at(self, time: float, call: Callable[[], None], owner: Owner | None = None) -> int:
+        """Call at this time, or at once if the time has passed. Return the number of the event."""
         self._added += 1
         heapq.heappush(self._queue, (max(time, self.now), self._added, call, owner))
+        return self._added
 
-    def after(self, seconds: float, call: Callable[[], None], owner: Owner | None = None) -> None:
-        """Call after so many seconds."""
-        self.at(self.now + seconds, call, owner)
+    def after(self, seconds: float, call: Callable[[], None], owner: Owner | None = None) -> int:
+        """Call after so many seconds. Return the number of the event."""
+        return self.at(self.now + seconds, call, owner)
+
+    def drop(self, number: int) -> None:
+        """Take back the event with this number. At most half of the queue are such events."""
+        self._dropped.add(number)
+        if 2 * len(self._dropped) > len(self._queue):
+            self._queue = [event for event in self._queue if event[1] not in self._dropped]
+            heapq.heapify(self._queue)
+            self._dropped.clear()
 
     def note(self, line: str) -> None:
         """Add a line to the trace and to the digest."""
@@ -74,7 +84,10 @@ class Schedule:
         """Handle the next event. Return False if there is none."""
         if not self._queue:
             return False
-        time, _, call, owner = heapq.heappop(self._queue)
+        time, number, call, owner = heapq.heappop(self._queue)
+        if number in self._dropped:
+            self._dropped.discard(number)
+            return True
         self.now = time
         if owner is not None and not owner.is_alive:
             return True

@@ -109,6 +109,17 @@ def test_events_come_in_the_order_of_their_times_and_then_of_their_making() -> N
     assert schedule.now == 2.0
 
 
+def test_an_event_that_is_taken_back_does_not_come_nor_stay() -> None:
+    schedule, seen = Schedule(0), list[int]()
+    numbers = [schedule.at(1.0 + each, lambda each=each: seen.append(each)) for each in range(10)]
+    for number in numbers[1:8]:
+        schedule.drop(number)
+    assert len(schedule._queue) <= 6
+    while schedule.step():
+        pass
+    assert seen == [0, 8, 9]
+
+
 def left(folder: Path, number: int, is_synced: bool, names_are_synced: bool) -> bytes | None:
     """Return what a kill, and then a loss of power, leave of a file that replaces one with the content b"old"."""
     disk = Disk(folder / str(number), random.Random(number))

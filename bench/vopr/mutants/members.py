@@ -31,20 +31,6 @@ MUTANTS = (
         "a device hears that it has left before that is durable",
     ),
     row(
-        "left-by-other-record",
-        SESSIONS,
-        "        if self._leaving.get(client) is not record:",
-        "        if client not in self._leaving:",
-        "a device hears that it has left once an earlier record of its client is durable",
-    ),
-    row(
-        "left-by-all",
-        "server/refusal_register.py",
-        "and not self.removed and LEFT not in self.reasons.values()",
-        "and not self.removed",
-        "a server ends once all its devices have left",
-    ),
-    row(
         "left-state-dropped",
         "edgefl/deployment/device/participation.py",
         "    return talk(DepartingDevice(state, profile, world))\n",
