@@ -345,7 +345,7 @@ def test_letters_are_partitioned_and_tested_alike(tmp_path: Path) -> None:
     y = np.repeat(np.arange(62), 40)
     x = np.zeros((len(y), 28, 28), np.uint8)
     np.savez(tmp_path / letters.FILE, x_train=x, y_train=y, x_test=x, y_test=y)
-    experiment = replace(fedspa._run("DST", "dirichlet:0.5").experiment, clients=10)
+    experiment = replace(fedspa.declared("DST", "dirichlet:0.5").experiment, clients=10)
     found = letters.federation(experiment, tmp_path)
     assert len(found.data) == 2 * 52 * 40 and found.data.y.max() == 25
     for split in found.clients:
