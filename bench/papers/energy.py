@@ -17,13 +17,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.papers.comparison_table import Known, accuracy_text, scaled
-from bench.papers.fair import EQUAL, FAIR, FEDSPU, complete
+from bench.papers.fair import ADAPTED, EQUAL, FAIR, FEDSPU, complete
 from bench.papers.rivals import RIVALS
 from edgefl.study.comparison import Figure
 from edgefl.study.paired_differences import PairedDifference
 
-SHOWN = (FEDSPU, "FedSPU + ES", *(name for name in RIVALS if name in FAIR.methods and name != FEDSPU), "Local")
-ENERGY = replace(FAIR, methods={name: FAIR.methods[name] for name in SHOWN if "," not in name})
+OF_THE_PAPER = (name for name in RIVALS if name != FEDSPU and not name.endswith(ADAPTED))
+SHOWN = (FEDSPU, "FedSPU + ES", *OF_THE_PAPER, "FedAvg", "Local")
+ENERGY = replace(FAIR, methods={name: FAIR.methods[name] for name in SHOWN})
 
 
 def joules(known: Known, name: str) -> Figure:

@@ -31,7 +31,6 @@ from rich.table import Table
 
 from bench.papers import comparison
 from bench.papers.comparison import COMPARISON
-from bench.papers.fair import said
 from bench.papers.pieces import Piece, piece
 from edgefl import rng
 from edgefl.errors import EdgeflError
@@ -98,8 +97,13 @@ def _print(found: Piece, rounds: str) -> None:
         offs = [] if rule == DRAWN else over_draws(found, rounds, rule)
         table.add_row(rule, *(f"{each:.3f}" for each in by_keep))
         if offs:
-            table.add_row("  less that of draws, in hundredths", *map(said, offs))
+            table.add_row("  less that of draws, in hundredths", *map(_between, offs))
     console.print(table)
+
+
+def _between(off: PairedDifference) -> str:
+    """Return a difference with its interval."""
+    return f"{off.mean:+.1f} ({off.low:+.1f} to {off.high:+.1f})"
 
 
 def means(found: Piece, rounds: str) -> dict[str, list[float]]:

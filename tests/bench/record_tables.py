@@ -9,7 +9,7 @@ import json
 from itertools import chain
 from typing import Any
 
-from bench.papers import fair, fedumf_appendix, newcomers, pflego_figures, rivals, seconds
+from bench.papers import energy, fair, fedumf_appendix, newcomers, pflego_figures, rivals, seconds, similarity
 from bench.papers.comparison import Study
 from bench.papers.comparison_run import RESULTS, found
 from bench.papers.comparison_run import adapted as other_options
@@ -132,3 +132,28 @@ def rates() -> Rows:
 
 def seconds_of_a_round() -> Rows:
     return seconds.rows(json.loads((RESULTS / f"{seconds.NAME}.json").read_text(encoding="utf-8")))
+
+
+def energy_of_clients() -> Rows:
+    """Return by place the kilojoules of all clients, and what a method saves of FedSPU's, with the interval."""
+    rows: dict[str, Numbers] = {}
+    for place in ENERGY_PLACES:
+        known = _known(energy.ENERGY, place)
+        for name in known:
+            spent = energy.joules(known, name).mean
+            off = [] if name == fair.FEDSPU else _between(energy.saved(known, name))
+            rows.setdefault(name, []).extend([spent and spent / 1000, *off])
+    return rows
+
+
+ENERGY_PLACES = ("digits", "fashion-5000")
+
+
+def alike_sub_models() -> Rows:
+    """Return by rule the similarities before any round, then after the rounds."""
+    found = json.loads((RESULTS / f"{similarity.NAME}.json").read_text(encoding="utf-8"))
+    rows: dict[str, Numbers] = {}
+    for rounds in found["similarity"]:
+        for rule, by_keep in similarity.means(found, rounds).items():
+            rows.setdefault(rule, []).extend(by_keep)
+    return rows

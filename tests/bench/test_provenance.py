@@ -18,8 +18,10 @@ import pytest
 
 from bench.papers.comparison import COMPARISON
 from bench.papers.comparison_run import RESULTS
+from bench.papers.energy import ENERGY
 from bench.papers.fair import FAIR
 from bench.papers.weak import WEAK
+from edgefl.methods.method_label import folder
 from tests.bench import record_figures as records
 from tests.bench import record_tables
 from tests.bench.record_figures import Numbers, Rows, figures
@@ -118,6 +120,15 @@ TABLES = {
     "FedSPU, 500 rounds, alpha .1": Source(partial(records.fedspu, "0.1"), made=("fedspu-0.1.json",)),
     "FedSPU, 500 rounds, alpha .5": Source(partial(records.fedspu, "0.5"), made=("fedspu-0.5.json",)),
     "FedSPU, rivals": Source(record_tables.beside_rivals, made=("fair/digits-*.json", "fair-1/digits-*.json")),
+    "FedSPU, energy": Source(
+        record_tables.energy_of_clients,
+        made=tuple(
+            f"fair/{place}-{folder(FAIR.methods[name].label)}-seed*.json"
+            for place in record_tables.ENERGY_PLACES
+            for name in ENERGY.methods
+        ),
+    ),
+    "FedSPU, sub-models": Source(record_tables.alike_sub_models, made=("fedspu-similarity.json",)),
     "FedUmf": Source(records.fedumf, made=("rounds-*.json", "appendix.json")),
     "FedUmf, drawn data": Source(record_tables.synthetic, made=("synthetic-3.json", "synthetic-13.json")),
     "PFLEGO": Source(records.pflego, made=("pflego-fashion*.json", "pflego-omniglot.json")),
