@@ -7,15 +7,15 @@ times masked layers. `python -m bench builds` times two builds of edgefl. `pytho
 `python -m bench arm` counts instructions on 64-bit ARM. `python -m bench ray` times rounds on a Ray cluster. `python -m
 bench flower` runs our methods in a deployment of Flower. `python -m bench flower-devices` runs devices without Flower
 in such a deployment. `python -m bench converted` times converted torch modules. `python -m bench energy` prints the
-joules of a step, where the machine tells them. `python -m bench throughputs` serves devices of unlike speed. `python -m
-bench latex` compiles the tables of a run with LaTeX. `python -m bench page` prints what a page costs a server. `python
--m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU, and `python -m
-bench cuda-kernels` times their kernels. `python -m bench pictures` draws pictures of runs. `python -m bench
-trained-part` trains parts of MobileNetV2. `python -m bench collection` converts models that people bring, and checks
-them. `python -m bench language` trains a transformer of characters. `python -m bench segmentation` trains a U-Net on
-pictures. `python -m bench fine-tuning` trains parts of a pretrained network in a federation. `python -m bench vopr`
-simulates a server and its devices under faults. `python -m bench secure` tries secure aggregation.
-"""
+joules of a step, where the machine tells them. `python -m bench throughputs` serves devices of unlike speed, and
+`python -m bench waiting` lets such devices wait for each other, or not. `python -m bench latex` compiles the tables of
+a run with LaTeX. `python -m bench page` prints what a page costs a server. `python -m bench frozen` trains the
+classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU, and `python -m bench cuda-kernels` times
+their kernels. `python -m bench pictures` draws pictures of runs. `python -m bench trained-part` trains parts of
+MobileNetV2. `python -m bench collection` converts models that people bring, and checks them. `python -m bench language`
+trains a transformer of characters. `python -m bench segmentation` trains a U-Net on pictures. `python -m bench
+fine-tuning` trains parts of a pretrained network in a federation. `python -m bench vopr` simulates a server and its
+devices under faults. `python -m bench secure` tries secure aggregation."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ from bench import (
     step,
     throughputs,
     verdict,
+    waiting,
 )
 from bench.arm import command as arm
 from bench.faults import command as faults
@@ -97,6 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
         "latex": lambda rest: importlib.import_module("bench.latex").main(rest),  # no other bench needs a run's tables
         "mutants": mutants.main,
         "throughputs": throughputs.main,
+        "waiting": waiting.main,
         "trained-part": lambda rest: importlib.import_module("bench.trained_part").main(rest),  # it needs torch
         "page": page.main,
         "papers": papers.main,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 GOLDEN = 0.6180339887498949  # its multiples, modulo 1, are spread evenly
 MOST_PROVENANCES = 16  # provenances of a client that are kept
@@ -21,6 +21,7 @@ class ClientConnection:
     has_declared  whether its device has done so
     asked         last round in which it was asked to train, 0 before the first
     sleeps        whether its device may be sent away for a while
+    key           key that its device has proven, or None in a run without keys
     """
 
     number: int
@@ -32,6 +33,7 @@ class ClientConnection:
     has_declared: bool = False
     asked: int = 0
     sleeps: bool = False
+    key: bytes | None = field(default=None, repr=False)
 
 
 class Clients:

@@ -90,10 +90,15 @@ class DeviceSessions:
             self._refusals.add(link.client, reason)
 
     def key_changed(self, event: KeyChanged) -> None:
-        """Close the client's connection. A client whose key was withdrawn is absent until it comes with another key."""
-        if event.is_withdrawn:
+        """Close the client's connection unless its device has proven a key that is valid still.
+
+        A client without a valid key is absent until it comes with another key.
+        """
+        if not event.valid:
             self._refusals.add(event.client, event.reason)
-        self.dismiss(event.client, event.reason)
+        link = self._clients.link_of(event.client)
+        if link is not None and link.key not in event.valid:
+            self.dismiss(event.client, event.reason)
 
     def dismiss(self, client: int, reason: str) -> None:
         """Close the client's connection for this reason, if it has one."""

@@ -120,9 +120,8 @@ class Arrivals:
 
     def _connect(self, event: DeviceJoined, client: int) -> ClientConnection:
         """Return the client's new connection, after closing an older one."""
-        link = ClientConnection(
-            event.link, client, event.pending, event.claim.life if event.claim else b"", declares=event.declares
-        )
+        life = event.claim.life if event.claim else b""
+        link = ClientConnection(event.link, client, event.pending, life, declares=event.declares, key=event.key)
         older = self._clients.connect(link)
         if older is not None:
             copy = ", from another process" if older.life != link.life else ""

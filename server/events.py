@@ -226,6 +226,7 @@ class DeviceJoined:
     claim       state that it says it holds. None: the state is not checked
     examples    number of its training samples. None: it does not say
     declares    whether it tells how fast it is before it trains, in a run that plans by speed
+    key         key that it has proven. None: the run has no keys
     """
 
     link: int
@@ -237,6 +238,7 @@ class DeviceJoined:
     claim: Claim | None = None
     examples: int | None = None
     declares: bool = False
+    key: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -256,11 +258,14 @@ class DeviceRefused:
 
 @dataclass(frozen=True)
 class KeyChanged:
-    """The event that the key of a client was withdrawn, or replaced by another one, while the server runs."""
+    """The event that keys of a client were withdrawn or replaced while the server runs.
+
+    valid  keys that the client has now. A device that has proven one of them stays connected. Empty: withdrawn
+    """
 
     client: int
     reason: str
-    is_withdrawn: bool = False
+    valid: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,10 @@ class Peer(asyncio.Protocol):
     def _check(self, request: Enrol) -> None:
         assert self._meeting is not None  # the state table allows Enrol only after Hello
         self._takes_parts = request.model == PARTS
-        self._hub.enrol(self, replace(self._meeting.joined(request, self.link), declares=True))
+        joined = self._meeting.joined(request, self.link)
+        if self._meeting.is_renewed:
+            self._hub.say(f"client {joined.client} has proven the new one of its two keys", "new keys")
+        self._hub.enrol(self, replace(joined, declares=True))
 
     # The model.
 

@@ -19,7 +19,7 @@ from edgefl.server.events import Claim, DeviceJoined
 class EnrolmentTerms:
     """The offer to every device of a run, and the rule who may take part.
 
-    keys     key of every client, or None in a run without keys
+    keys     valid keys of every client, or None in a run without keys
     welcome  returns the Welcome for an enrolled client
     model    packed initial model
     parts    parts of the model that a device may hold already (wire/model_parts.py)
@@ -30,7 +30,7 @@ class EnrolmentTerms:
 
     run: str
     clients: int
-    keys: Mapping[int, bytes] | None
+    keys: Mapping[int, Sequence[bytes]] | None
     welcome: Callable[[int], Welcome]
     model: bytes
     nonce: Callable[[], bytes]
@@ -54,6 +54,14 @@ class ServerHandshake:
     def call(self) -> Challenge:
         """The Challenge for a device that has not said anything yet. It proves nothing, as the device is not known."""
         return Challenge(self._offer.run, self._nonce, b"")
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether the client has two keys, and its device the newer one."""
+        keys, hello = self._offer.keys, self._hello
+        if keys is None or hello is None or hello.client is None or len(keys[hello.client]) == 1:
+            return False
+        return self._key(hello) == keys[hello.client][-1]
 
     def challenge(self, hello: Hello) -> Challenge:
         """Return the answer to a device's Hello."""
@@ -90,6 +98,7 @@ class ServerHandshake:
             provenance=hello.software,
             claim=Claim(request.round, request.pending, request.life, request.before, is_new=not hello.run),
             examples=self._offer.training_samples(request.examples),
+            key=None if self._offer.keys is None else self._key(hello),
         )
 
     def _proof(self, role: handshake.Role) -> bytes:
@@ -106,7 +115,7 @@ class ServerHandshake:
         if keys is not None:
             if hello.client is None or hello.client not in keys:
                 raise AuthError(f"client {hello.client}; expected the id of a client that has a key")
-            return keys[hello.client]
+            return handshake.key_of(hello.nonce, keys[hello.client])
         if hello.client is None or not hello.run:
             return None
         secret = self._secret_of(hello.client)

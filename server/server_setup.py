@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from edgefl.experiment.assembled_experiment import AssembledExperiment
@@ -39,7 +39,7 @@ def host(
     assembled: AssembledExperiment,
     store: Store,
     rules: Rules,
-    keys: Mapping[int, bytes] | None,
+    keys: Mapping[int, Sequence[bytes]] | None,
     say: Callable[[str], None],
     watch: Callable[[Record], None],
     patience: Patience | None = None,
@@ -59,7 +59,7 @@ def staff(
     assembled: AssembledExperiment,
     store: Store,
     rules: Rules,
-    keys: Mapping[int, bytes] | None,
+    keys: Mapping[int, Sequence[bytes]] | None,
     accepting: Collection[int] = (),
 ) -> tuple[Coordinator, EnrolmentTerms]:
     """Return the coordinator of the run and the offer to its devices, whatever carries the messages."""

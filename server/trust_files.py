@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgefl.errors import RequestError
-from edgefl.protocol.trust.keys import read_table
+from edgefl.protocol.trust.keys import KeyTable, read_table
 from edgefl.protocol.trust.tls import load_pair
 from edgefl.server.events import KeyChanged
 from edgefl.system.log_lines import Alert, LogLine
@@ -49,13 +49,13 @@ class TrustFiles:
     """The files of one server.
 
     table        file with the keys of the clients, or None in a run without keys
-    keys         keys by client, which are changed in place
+    keys         valid keys by client, which are changed in place
     certificate  file of the server's certificate and file of its key, or None without TLS
     context      TLS context of the server, which new connections get
     """
 
     table: Path | None = None
-    keys: dict[int, bytes] = field(default_factory=dict)
+    keys: KeyTable = field(default_factory=dict)
     certificate: tuple[Path, Path] | None = None
     context: ssl.SSLContext | None = None
 
@@ -81,12 +81,18 @@ class TrustFiles:
         self.keys.clear()
         self.keys.update(found)
         gone = sorted(before.keys() - found.keys())
-        other = sorted(client for client in before.keys() & found.keys() if before[client] != found[client])
-        yield LogLine(f"{self.table} was read again: {len(found)} keys, {len(gone)} withdrawn, {len(other)} replaced")
+        both = sorted(before.keys() & found.keys())
+        other = [client for client in both if not {*before[client]} <= {*found[client]}]
+        changing = sum(len(keys) > 1 for keys in found.values())
+        yield LogLine(
+            f"{self.table} was read again: {len(found)} clients, {changing} with two keys, {len(gone)} without a key "
+            f"since, {len(other)} with a key replaced"
+        )
         for client in gone:
-            yield KeyChanged(client, "the key of this client was withdrawn", is_withdrawn=True)
+            yield KeyChanged(client, "the key of this client was withdrawn")
         for client in other:
-            yield KeyChanged(client, "the key of this client was replaced; start its device with the new key")
+            why = "the key of this client was replaced; start its device with the new key"
+            yield KeyChanged(client, why, found[client])
 
     def _load_certificate(self) -> LogLine:
         assert self.certificate is not None

@@ -243,8 +243,8 @@ MUTANTS = (
     Mutant(
         "deferred-across-connections",
         "edgefl/deployment/device/device_protocol.py",
-        "self._nonce, self._deferred = nonce, DeferredRequests()",
-        "self._nonce = nonce",
+        "self._nonce, self._deferred = handshake.marked(nonce, self._profile.key), DeferredRequests()",
+        "self._nonce = handshake.marked(nonce, self._profile.key)",
         "what a lost connection asked for is done in the next one",
         DEVICE,
     ),

@@ -17,16 +17,16 @@ REVOKED_S = 120.0  # deadline once a client is gone for good, so that no round w
 class Settings:
     """The present settings. A life of the server has those of its beginning.
 
-    keys       key of every client, or None in a run without keys
+    keys       valid keys of every client, or None in a run without keys
     accepting  clients whose next loss is accepted
     revoked    by client, the keys that were withdrawn
     """
 
     rules: Rules
-    keys: dict[int, bytes] | None
+    keys: dict[int, tuple[bytes, ...]] | None
     keep_rounds: int = KEPT_ROUNDS[-1]
     accepting: set[int] = field(default_factory=set)
-    revoked: dict[int, bytes] = field(default_factory=dict)
+    revoked: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
 
     def change(self, stream: random.Random, devices: int, per_round: int) -> None:
         """Draw other rules and another number of kept rounds."""

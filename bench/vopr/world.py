@@ -54,7 +54,7 @@ class World:
         tls = contexts(HOST) if case.transport == "tls" else None
         self.network, self.ledger = Network(schedule, tls), Ledger()
         self.network.flips = stream.choice((0.0, 0.0, 1e-2))
-        keys = {client: stream.randbytes(32) for client in range(devices)} if stream.random() < 0.5 else None
+        keys = {client: (stream.randbytes(32),) for client in range(devices)} if stream.random() < 0.5 else None
         eval_every = self.members.assembled.experiment.eval_interval
         asynchronous = asynchronous_rounds(self.members.assembled.experiment)
         rules = Rules(rounds, eval_every, max_empty_rounds=1 << 20, asynchronous=asynchronous)
@@ -146,7 +146,7 @@ class World:
         if client in self.devices or client in self.heard:
             return
         keys, disk = self._settings.keys, self._disks[client]
-        key = None if keys is None else {**keys, **self._settings.revoked}[client]
+        key = None if keys is None else {**keys, **self._settings.revoked}[client][-1]  # the newest
         self._watch.begins(disk.home)
         disk.drop_old()
         kind = AgentProcess if client in self._machines else DeviceProcess

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         from edgefl.cli import flower_device
 
         return flower_device.take_part(options, profile, data, world)
-    talk, directory = _talk(options, server, world), _directory(options)
+    talk, directory = _talk(options, server, world), StateDirectory(options.state)
     if base is not None:
         BaseStore(directory.path / FOLDER).keep_model(base.params)
     _warn(options, server, profile)
@@ -74,7 +74,7 @@ def _leave(options: argparse.Namespace, server: ServerAddress | None) -> int:
     if not options.state.is_dir():
         raise RequestError(f"--leave with --state {options.state}, which is no directory; expected the device's state")
     profile, world = _profile(options), _world(None)
-    talk, directory = _talk(options, server, world), _directory(options)
+    talk, directory = _talk(options, server, world), StateDirectory(options.state)
     _warn(options, server, profile)
     with _printable():
         reason = leave(directory, profile, world, talk)
@@ -86,11 +86,6 @@ def _talk(options: argparse.Namespace, server: ServerAddress, world: DeviceEnvir
     """Return the function that lets a party talk to the server."""
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
     return lambda party: DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
-
-
-def _directory(options: argparse.Namespace) -> StateDirectory:
-    former = None if options.former_key is None else read_key(options.former_key)
-    return StateDirectory(options.state, former)
 
 
 def _warn(options: argparse.Namespace, server: ServerAddress, profile: DeviceProfile) -> None:
@@ -190,12 +185,12 @@ def _profile(options: argparse.Namespace) -> DeviceProfile:
         raise RequestError(f"--id {options.id}; expected 0 <= id < 2^31")
     if options.former_key is not None and options.key is None:
         raise RequestError(f"--former-key {options.former_key} without --key; expected both, the old and the new key")
-    key = None if options.key is None else read_key(options.key)
+    key, former = (None if file is None else read_key(file) for file in (options.key, options.former_key))
     limits = options.max_model, options.max_memory, options.max_seconds
     told = not options.no_throughput, options.accept_data
     allowed, secure = _allowed(options.allow_method), _secure(options)
     profile = DeviceProfile(options.id, key, options.capacity, *limits, allowed, *told, secure)
-    return profile._replace(tags=_tags(options), sleeps=options.sleep)
+    return profile._replace(tags=_tags(options), sleeps=options.sleep, former_key=former)
 
 
 def _tags(options: argparse.Namespace) -> dict[str, str]:

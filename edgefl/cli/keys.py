@@ -21,7 +21,7 @@ NAME = re.compile(r"[A-Za-z0-9.:*_-]+")  # characters of a host's name or addres
 MOST_DAYS = 3650
 SERVER_FILES = {"tls_cert": "server.pem", "tls_key": "server-tls.key", "tls_ca": "ca.pem"}
 FITTING: dict[str, tuple[str, ...]] = {  # what is made or shown -> the options that go with it
-    "directory": ("clients", "host"),
+    "directory": ("clients", "host", "renew", "retire"),
     "join": (),
     "roster": ("operator", "federation", "add", "add_from", "replace", "revoke"),
     "show": ("operator",),
@@ -50,7 +50,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--days", type=int, default=365, metavar="N", help="number of days that certificates are valid (default: 365)"
     )
+    parser.add_argument(
+        "--renew",
+        type=_renewed,
+        metavar="WHAT",
+        help="ids of clients, separated by commas, or `all`: give each client a second key, which is valid beside the "
+        "present key until --retire. `server`: give the server a new certificate for its names. DIR has the files.",
+    )
+    parser.add_argument(
+        "--retire",
+        type=_ids,
+        metavar="WHAT",
+        help="ids of clients, separated by commas, or `all`: let only the newest key of each client be valid",
+    )
     _add_identities(parser)
+
+
+def _ids(text: str) -> list[int] | str:
+    """Return the ids of clients, or "all"."""
+    words = text.split(",")
+    if text != "all" and not all(word.isascii() and word.isdigit() for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected ids separated by commas, or all")
+    return text if text == "all" else [int(word) for word in words]
+
+
+def _renewed(text: str) -> list[int] | str:
+    """Return the ids of clients, "all" or "server"."""
+    return text if text == "server" else _ids(text)
 
 
 def _add_identities(parser: argparse.ArgumentParser) -> None:
@@ -108,6 +134,12 @@ def _add_roster(group: argparse._ArgumentGroup) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make or show what the options ask for, and say who gets which file."""
     made = _chosen(options)
+    if not 1 <= options.days <= MOST_DAYS:
+        raise RequestError(f"--days {options.days}; expected a number of days from 1 to {MOST_DAYS}")
+    if made == "directory" and (options.renew or options.retire):
+        from edgefl.cli import changed_keys
+
+        return changed_keys.change(options)
     if made == "directory":
         return _make_keys(options)
     if made in ("join", "operator"):
@@ -150,8 +182,6 @@ def _make_keys(options: argparse.Namespace) -> int:
         raise RequestError(f"{directory} without --clients; expected the number of clients")
     if bad := [host for host in hosts if not NAME.fullmatch(host)]:
         raise RequestError(f"--host {bad[0]!r}; expected names or addresses of the server, separated by commas")
-    if not 1 <= options.days <= MOST_DAYS:
-        raise RequestError(f"--days {options.days}; expected a number of days from 1 to {MOST_DAYS}")
     if hosts:
         from edgefl.protocol.trust import certificates  # needs cryptography: says so before a key is written
     with working("making keys" + (" and certificates" if hosts else "")):

@@ -34,7 +34,7 @@ from edgefl.experiment.run_json import EXPERIMENT, check_data, open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.models.graph import Model
 from edgefl.protocol.trust.certificate_dates import expiry
-from edgefl.protocol.trust.keys import read_table
+from edgefl.protocol.trust.keys import KeyTable, read_table
 from edgefl.protocol.trust.tls import server_context
 from edgefl.server import run_history
 from edgefl.server.admission import Caps
@@ -123,7 +123,7 @@ class _ServeRequest:
     path: Path
     rules: Rules
     address: ListenAddress
-    keys: dict[int, bytes] | None
+    keys: KeyTable | None
     linger_s: float
     drain_s: float
     keep_rounds: int
@@ -188,7 +188,7 @@ def _rules(how: argparse.Namespace, experiment: Experiment, secure: SecureSettin
     )
 
 
-def _trust(how: argparse.Namespace, keys: dict[int, bytes] | None, address: ListenAddress) -> TrustFiles:
+def _trust(how: argparse.Namespace, keys: KeyTable | None, address: ListenAddress) -> TrustFiles:
     """Return the files of keys and certificates, which the server reads again when they change."""
     pair = None if how.tls_cert is None else (how.tls_cert, how.tls_key)
     return TrustFiles(how.keys, keys or {}, pair, address.tls)
@@ -284,7 +284,7 @@ def _experiment(options: dict[str, Any], resume: Path | None, data_dir: str | No
     return experiment, model
 
 
-def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] | None]:
+def _address(how: argparse.Namespace) -> tuple[ListenAddress, KeyTable | None]:
     """Return the address to listen on, and the devices' keys if there are any.
 
     Raises  ValueError if other machines could reach the server without a key

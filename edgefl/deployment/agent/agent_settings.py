@@ -5,8 +5,8 @@
     check_s, settle_s, poll_s, turn_s        seconds: see PollingIntervals
     [limits]       capacity, max_model, max_memory, max_seconds, throughput
     [conditions]   power, max_celsius, max_others, max_pressure, hours, interfaces, metered
-    [[servers]]    address, id, key, tls, tls_ca, tls_cert, tls_key, insecure, data, runs, methods, identity, operator,
-                   federation, secure_least, secure_colluders, tags, sleep
+    [[servers]]    address, id, key, former_key, tls, tls_ca, tls_cert, tls_key, insecure, data, runs, methods,
+                   identity, operator, federation, secure_least, secure_colluders, tags, sleep
 
 Paths are relative to the file's folder. The options mean what they mean to `edgefl client`.
 """
@@ -201,7 +201,7 @@ def _conditions(entries: Section) -> Conditions:
 def _server_entry(entries: Section, profile: DeviceProfile, data: Path | None) -> ServerSettings:
     address = entries.take("address", lambda value: ServerAddress.parse(_text(value)), None)
     client = entries.take("id", _count, None)
-    key_file = entries.take("key", entries.path, None)
+    key_file, former_file = (entries.take(name, entries.path, None) for name in ("key", "former_key"))
     ca, cert, tls_key = (entries.take(name, entries.path, None) for name in ("tls_ca", "tls_cert", "tls_key"))
     files = ca, cert, tls_key
     uses_tls = entries.take("tls", _flag, False) or any(file is not None for file in files)
@@ -214,12 +214,14 @@ def _server_entry(entries: Section, profile: DeviceProfile, data: Path | None) -
         raise RequestError(f"{where}{'address' if address is None else 'data'} is missing; expected one")
     if key_file is not None and client is None:
         raise RequestError(f"{where}key is set without id; expected the client id to which the key belongs")
+    if former_file is not None and key_file is None:
+        raise RequestError(f"{where}former_key is set without key; expected both, the old and the new key")
     if not address.is_loopback and not is_insecure and (key_file is None or not uses_tls):
         raise RequestError(
             f"{where}address {address} is on another machine; expected tls = true and a key, or insecure = true"
         )
-    key = None if key_file is None else read_key(key_file)
-    profile = profile._replace(client=client, key=key, methods=methods, secure=secure)
+    key, former = (None if file is None else read_key(file) for file in (key_file, former_file))
+    profile = profile._replace(client=client, key=key, former_key=former, methods=methods, secure=secure)
     return ServerSettings(address, profile, data, runs, uses_tls, files, is_insecure)
 
 

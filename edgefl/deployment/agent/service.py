@@ -143,7 +143,7 @@ class AgentService:
         run = self._talk(server_entry, RunInquiry(profile.client, profile.key))
         if server_entry.runs and run not in server_entry.runs:
             raise RunError(f"{server_entry.server}: this device does not take part in run {run}")
-        state = self._directory.open(run, server_entry.profile.key)
+        state = self._directory.open(run, profile.key, profile.former_key)
         try:
             device = Device(state, profile, turn.samples.newest(), self._world)
             attendance = self._attendance(turn, device)

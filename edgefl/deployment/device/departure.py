@@ -15,6 +15,7 @@ from edgefl.deployment.device.device_state import DeviceState, Membership
 from edgefl.deployment.device.enrol_request import enrol_request
 from edgefl.errors import RequestError, RunError
 from edgefl.methods.rounds.provenance import provenance
+from edgefl.protocol.wire import handshake
 from edgefl.protocol.wire.messages import (
     PROTOCOL,
     Challenge,
@@ -48,11 +49,11 @@ class DepartingDevice:
 
     def hello(self, nonce: bytes) -> Hello:
         """Return the first message of a connection. `nonce` is 32 random bytes, new for each connection."""
-        self._nonce = nonce
+        self._nonce = nonce = handshake.marked(nonce, self._profile.key)
         if not self._has_begun:
             durably(lambda: self._state.begin(self._world.random_bytes), self._state.path, self._world)
             self._has_begun = True
-        return Hello(PROTOCOL, self._enrolment.run, self.client, nonce, provenance())
+        return Hello(PROTOCOL, self._enrolment.run, self.client, self._nonce, provenance())
 
     def handle(self, message: Message) -> Iterator[Message]:
         """Yield the messages to send in answer. Requests of the run are passed over.

@@ -48,6 +48,7 @@ class DeviceProfile(NamedTuple):
                         aggregation alone
     tags                what the owner says about the device, values by name (wire/tag_text.py)
     sleeps              whether the server may send the device away for a while when it has no work
+    former_key          key that the device had before, whose runs go on with the present key. None: it had no other
     """
 
     client: int | None
@@ -62,6 +63,7 @@ class DeviceProfile(NamedTuple):
     secure: SecureProfile | None = None
     tags: Mapping[str, str] = MappingProxyType({})
     sleeps: bool = False
+    former_key: bytes | None = None
 
     @property
     def bounds(self) -> Bounds:

@@ -31,6 +31,7 @@ from edgefl.deployment.device.throughput_report import ThroughputReporter
 from edgefl.errors import EdgeflError, PlanError, RequestError, RunError
 from edgefl.learning.learner import MakeLearner
 from edgefl.methods.rounds.provenance import provenance
+from edgefl.protocol.wire import handshake
 from edgefl.protocol.wire.messages import (
     PROTOCOL,
     Challenge,
@@ -130,7 +131,7 @@ class Device:
 
     def hello(self, nonce: bytes) -> Hello:
         """Return the first message of a connection. `nonce` is 32 random bytes, new for each connection."""
-        self._nonce, self._deferred = nonce, DeferredRequests()
+        self._nonce, self._deferred = handshake.marked(nonce, self._profile.key), DeferredRequests()
         if self._secure is not None:
             self._secure.begin()
         self._download.begin()
@@ -138,7 +139,7 @@ class Device:
             self._durably(lambda: self._state.begin(self._world.random_bytes))
             self._has_begun = True
         run = "" if self._state.enrolment is None else self._state.enrolment.run
-        return Hello(PROTOCOL, run, self.client, nonce, provenance())
+        return Hello(PROTOCOL, run, self.client, self._nonce, provenance())
 
     def handle(self, message: Message) -> Iterator[Message]:
         """Yield the messages to send in answer, in order. All of them have to be taken before the next call.

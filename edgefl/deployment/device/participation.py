@@ -32,7 +32,7 @@ def take_part(
     Raises  EdgeflError as DeviceSocket.run does. RunError if the disk fails.
     """
     run = talk(RunInquiry(profile.client, profile.key))
-    state = durably(lambda: directory.open(run, profile.key), directory.path, world)
+    state = durably(lambda: directory.open(run, profile.key, profile.former_key), directory.path, world)
     reason = talk(Device(state, profile, data, world, make))
     durably(lambda: directory.over(state.path, run, reason), state.path, world)
     return reason
@@ -49,5 +49,5 @@ def leave(
     from edgefl.deployment.device.departure import DepartingDevice  # other devices do without it, to take less memory
 
     run = talk(RunInquiry(profile.client, profile.key))
-    state = durably(lambda: directory.open(run, profile.key), directory.path, world)
+    state = durably(lambda: directory.open(run, profile.key, profile.former_key), directory.path, world)
     return talk(DepartingDevice(state, profile, world))

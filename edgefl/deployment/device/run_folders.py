@@ -98,27 +98,25 @@ class StateDirectory:
     Raises  RunError if another process uses it.
     """
 
-    def __init__(self, path: Path, former_key: bytes | None = None) -> None:
-        """Open the directory. `former_key` is the key that the device had before, whose runs go on with the present
-        key.
-        """
+    def __init__(self, path: Path) -> None:
         private_directory(path)
-        self.path, self._former_key = path, former_key
+        self.path = path
         self._lock = lock(path / "lock")
 
     def close(self) -> None:
         """Let another process have the directory."""
         self._lock.close()
 
-    def open(self, run: str, key: bytes | None) -> DeviceState:
+    def open(self, run: str, key: bytes | None, former: bytes | None = None) -> DeviceState:
         """Open the folder of that run, or make a new one. `key` is the key that its server has proven, or None.
 
+        former  key that the device had before. Its folder of the run goes on with the present key
         Raises  RunError if the folder is damaged, if the run is over and its files are removed, or if there are too
                 many runs.
         """
         name = name_of(run, key)
-        if self._former_key is not None and key is not None:
-            self._take_over(name_of(run, self._former_key), name)
+        if former is not None and key is not None:
+            self._take_over(name_of(run, former), name)
         if self._is_of_before(run, name):
             return DeviceState(self.path, run, name, self._lock)
         folder = self.path / RUNS / name

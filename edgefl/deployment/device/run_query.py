@@ -31,7 +31,7 @@ class RunInquiry:
 
     def hello(self, nonce: bytes) -> Hello:
         """Return the only message. `nonce` is 32 random bytes, new for each connection."""
-        self._nonce = nonce
+        self._nonce = nonce = handshake.marked(nonce, self._key)
         return Hello(PROTOCOL, "", self.client, nonce, provenance())
 
     def handle(self, message: Message) -> Iterator[Message]:

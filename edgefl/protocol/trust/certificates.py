@@ -10,12 +10,14 @@ The TLS contexts that use the certificates are in tls.py.
 from __future__ import annotations
 
 import ipaddress
+import os
+import tempfile
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from edgefl.errors import RequestError
-from edgefl.protocol.trust.keys import write_private
+from edgefl.protocol.trust.keys import LARGEST_KEY, read_private, write_private
 
 try:
     from cryptography import x509
@@ -50,6 +52,31 @@ def make_certificates(directory: Path, hosts: list[str], clients: int, now: date
     issue(authority, directory / "server", "edgefl server", now, timedelta(days=days), hosts)
     for client in range(clients):
         issue(authority, directory / f"device-{client:04d}", f"device {client}", now, timedelta(days=days))
+
+
+def renew_server(directory: Path, now: datetime, days: int) -> list[str]:
+    """Replace the certificate and the key of the server by new ones for the same hosts. Return the hosts.
+
+    directory  has the authority's files, the server's certificate and its key
+    now, days  as in make_certificates
+    Raises     RequestError if a file is missing or is not a certificate. OSError if the disk refuses.
+    """
+    try:
+        signer = x509.load_pem_x509_certificate((directory / "ca.pem").read_bytes())
+        secret = read_private(tls_key_file(directory / "ca"), LARGEST_KEY).encode()
+        key = serialization.load_pem_private_key(secret, password=None)
+        present = x509.load_pem_x509_certificate((directory / "server.pem").read_bytes())
+        names = present.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound) as error:
+        raise RequestError(f"{directory}: {error}; expected a directory that `edgefl keys --host` has made") from None
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    hosts = [str(name.value) for name in names]
+    with tempfile.TemporaryDirectory(dir=directory) as beside:
+        new = Path(beside) / "server"
+        issue(Authority(signer, key), new, "edgefl server", now, timedelta(days=days), hosts)
+        os.replace(tls_key_file(new), tls_key_file(directory / "server"))
+        os.replace(new.with_suffix(".pem"), directory / "server.pem")
+    return hosts
 
 
 def make_authority(now: datetime) -> Authority:

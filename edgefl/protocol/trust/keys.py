@@ -1,9 +1,11 @@
 """Device keys as files: 32 random bytes each, in hex, readable by their owner alone.
 
     DIR/device-0003.key   the key of client 3, to be brought to that device
-    DIR/server.keys       the server's table, a line "3 <hex>" for each client
+    DIR/server.keys       the server's table, a line "3 <hex>" for each client, or "3 <hex> <hex>" while its device
+                          changes from the first key to the second
 
-wire/handshake.py has the proof that uses the keys, and certificates.py has the certificates.
+wire/handshake.py has the proof that uses the keys, key_rotation.py gives clients other keys, and certificates.py has
+the certificates.
 """
 
 from __future__ import annotations
@@ -19,6 +21,10 @@ from edgefl.protocol.wire.handshake import KEY_BYTES
 from edgefl.system.durable_files import naming, sync_name
 
 TABLE = "server.keys"
+MOST_KEYS = 2  # of a client at a time
+
+KeyTable = dict[int, tuple[bytes, ...]]  # the valid keys by client, the newest last
+
 LARGEST_KEY, LARGEST_TABLE = 1 << 12, 1 << 27  # bytes of a file. A table of this size has about 1.7 million clients
 
 
@@ -37,7 +43,13 @@ def make_keys(directory: Path, clients: int, draw: Callable[[int], bytes] = secr
     keys = {client: draw(KEY_BYTES).hex() for client in range(clients)}
     for client, key in keys.items():
         write_private(key_file(directory, client), f"{key}\n".encode())
-    write_private(directory / TABLE, "".join(f"{client} {key}\n" for client, key in keys.items()).encode())
+    write_private(directory / TABLE, table_text({client: (bytes.fromhex(key),) for client, key in keys.items()}))
+
+
+def table_text(table: KeyTable) -> bytes:
+    """Return the content of the server's table file: a line per client."""
+    lines = (f"{client} {' '.join(key.hex() for key in keys)}\n" for client, keys in table.items())
+    return "".join(lines).encode()
 
 
 def key_file(directory: Path, client: int) -> Path:
@@ -50,15 +62,15 @@ def read_key(path: Path) -> bytes:
     return _key(read_private(path, LARGEST_KEY).strip(), str(path))
 
 
-def read_table(path: Path) -> dict[int, bytes]:
+def read_table(path: Path) -> KeyTable:
     """Read the server's keys by client. Raises RequestError naming the line that is wrong, or as read_key does."""
-    keys: dict[int, bytes] = {}
+    keys: KeyTable = {}
     for number, line in enumerate(read_private(path, LARGEST_TABLE).splitlines(), 1):
         where = f"{path}, line {number}"
-        client, _, key = line.partition(" ")
+        client, _, rest = line.partition(" ")
         if not client.isascii() or not client.isdigit() or int(client) in keys:
             raise RequestError(f"{where}: client {client!r}; expected a number that no other line has")
-        keys[int(client)] = _key(key.strip(), where)
+        keys[int(client)] = _line_keys(rest, where)
     if not keys:
         raise RequestError(f"{path} is empty; expected a line 'CLIENT KEY' per device")
     return keys
@@ -108,6 +120,13 @@ def read_private(path: Path, most: int) -> str:
     if len(content) > most:
         raise RequestError(f"key file {path} has more than {most} bytes; expected a file that `edgefl keys` wrote")
     return text
+
+
+def _line_keys(text: str, where: str) -> tuple[bytes, ...]:
+    found = tuple(_key(word, where) for word in text.split() or [""])
+    if len(found) > MOST_KEYS or len(set(found)) < len(found):
+        raise RequestError(f"{where}: {len(found)} keys, {len(set(found))} of them different; expected one or two keys")
+    return found
 
 
 def _key(text: str, where: str) -> bytes:

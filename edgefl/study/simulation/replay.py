@@ -23,14 +23,18 @@ from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 
 
-def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tuple[int, str | None]:
+def replay(
+    path: Path, folder: Path, data_dir: str | None, workers: int, eval_every: int | None = None
+) -> tuple[int, str | None]:
     """Replay the run at `path`. Return its last closed round, and where its server's state differs from the replay's
     state, or None if the states are equal.
 
-    folder   an empty directory for the replay's own files
-    workers  number of clients that are trained at the same time
-    Raises   RunError if `path` holds no served run with a closed round, or its log does not fit its experiment,
-             DataError if its data cannot be had.
+    folder      an empty directory for the replay's own files
+    workers     number of clients that are trained at the same time
+    eval_every  number of rounds from one evaluation to the next, whose scores metrics.jsonl of the folder has. The
+                devices evaluated nothing for them. None: there is one evaluation, after the last closed round
+    Raises      RunError if `path` holds no served run with a closed round, or its log does not fit its experiment,
+                DataError if its data cannot be had.
     """
     if not run_history.is_served(path):
         raise RunError(f"{path} holds no served run; expected a run directory of `edgefl serve`")
@@ -42,7 +46,7 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
     ((_, algorithm),) = experiment.algorithms().items()
     settings = replace(experiment.settings(workers), stop_after=progress.round)
     settings = replace(settings, rounds=max(settings.rounds, progress.round))  # the operator may have added rounds
-    settings = replace(settings, eval_every=progress.round, evaluate_first=False)
+    settings = replace(settings, eval_every=eval_every or progress.round, evaluate_first=False)
     journal = Journal(folder)
     try:
         participation = RecordedParticipation(

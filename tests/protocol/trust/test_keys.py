@@ -20,9 +20,9 @@ def counted(length: int) -> bytes:
 def test_the_server_and_every_device_read_the_same_key(tmp_path: Path) -> None:
     make_keys(tmp_path, 3)
     table = read_table(tmp_path / "server.keys")
-    assert table == {client: read_key(key_file(tmp_path, client)) for client in range(3)}
+    assert table == {client: (read_key(key_file(tmp_path, client)),) for client in range(3)}
     assert len(set(table.values())) == 3
-    assert {len(key) for key in table.values()} == {32}
+    assert {len(key) for (key,) in table.values()} == {32}
 
 
 def test_a_key_is_written_in_hexadecimal_and_for_its_owner_alone(tmp_path: Path) -> None:
@@ -67,6 +67,8 @@ def test_a_malformed_key_is_refused(text: str, message: str, tmp_path: Path) -> 
         (f"0 {'ab' * 32}\n0 {'cd' * 32}\n", "line 2: client '0'; expected a number that no other line has"),
         (f"zero {'ab' * 32}\n", "line 1: client 'zero'"),
         (f"0 {'ab' * 32}\n1\n", "line 2: a key of 0 bytes"),
+        (f"0 {'ab' * 32} {'ab' * 32}\n", "line 1: 2 keys, 1 of them different; expected one or two keys"),
+        (f"0 {'ab' * 32} {'cd' * 32} {'ef' * 32}\n", "line 1: 3 keys, 3 of them different; expected one or two keys"),
     ],
 )
 def test_a_malformed_table_is_refused_by_line(text: str, message: str, tmp_path: Path) -> None:
