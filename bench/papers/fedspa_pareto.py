@@ -140,13 +140,31 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
         line = [each[name] for name in front(each)]
         area.plot([point.cost for point in line], [point.accuracy for point in line], linewidth=1, color="tab:gray")
         for name, point in each.items():
-            color = "tab:blue" if name.startswith("DST") else "tab:orange"
-            area.plot(point.cost, point.accuracy, "o", markersize=4, color=color)
-            area.annotate(name, (point.cost, point.accuracy), (4, 3), textcoords="offset points", fontsize="x-small")
+            area.plot(point.cost, point.accuracy, "o", markersize=4, color=_color(name))
         area.set(xlabel=label)
         area.grid(alpha=0.3)
-        area.margins(x=0.18)
+        area.margins(x=0.3)
     axes[0].set_ylabel("accuracy, %")
     figure.tight_layout()
+    for area, cost in zip(axes, COSTS, strict=True):
+        _name(area, points(found, cost))
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
+
+
+def _color(name: str) -> str:
+    return "tab:blue" if name.startswith("DST") else "tab:orange"
+
+
+def _name(area: Any, of: Mapping[str, Point]) -> None:
+    """Write the names of FedSpa's points on their left and the other names on the right, without overlaps."""
+    taken: list[tuple[str, float, float]] = []
+    for name, point in sorted(of.items(), key=lambda item: -item[1].accuracy):
+        x, y = area.transData.transform(point[::-1])
+        wanted, color = y, _color(name)
+        while any(side == color and abs(x - left) < 60 and abs(wanted - low) < 10 for side, left, low in taken):
+            wanted -= 1
+        taken.append((color, x, wanted))
+        shift, align = (-5, "right") if color == "tab:blue" else (5, "left")
+        at = (shift, 0.72 * (wanted - y) - 2)
+        area.annotate(name, point[::-1], at, textcoords="offset points", fontsize="x-small", ha=align, color=color)

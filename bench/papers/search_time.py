@@ -1,9 +1,9 @@
 """`python -m bench papers search-time`: FedSpa's table 5, the time of the mask search beside the training of a round.
 
 A client trains one round of FedSpa (DST) at density .5 with the paper's five epochs and batches of 128, and then looks
-for its next mask. Pixels and labels are drawn, because no time depends on them. The numbers of samples are a hundredth
-of the published training parts. The search is pruning, the gradient of one batch, and growing. Its CPU time is set
-against the CPU time of the rest of the round, with one thread, as the paper sets one wall time against another.
+for its next mask. Pixels and labels are drawn, because the operations do not depend on them. The numbers of samples are
+a hundredth of the published training parts. The search is pruning, the gradient of one batch, and growing. Its CPU time
+is set against the CPU time of the rest of the round, with one thread, as the paper sets one wall time against another.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def measured(data_dir: Path | None, rounds: int) -> Piece:
         clients = len(federation.clients)
         begun = {0: federation.initial(), rounds: _after(run.experiment, federation, rounds)}
         for number, common in begun.items():
-            for rule, by_keep in _similarities(federation, common, number + 1).items():
+            for rule, by_keep in _similarities(federation, run.experiment, common, number + 1).items():
                 for keep, value in by_keep.items():
                     entry = similarity.setdefault(str(number), {}).setdefault(rule, {})
                     entry.setdefault(f"{keep:g}", []).append(round(value, 4))
@@ -150,11 +150,13 @@ def _after(experiment: Experiment, federation: Federation, rounds: int) -> Param
             journal.close()
 
 
-def _similarities(federation: Federation, common: Params, round: int) -> dict[str, dict[float, float]]:
+def _similarities(
+    federation: Federation, experiment: Experiment, common: Params, round: int
+) -> dict[str, dict[float, float]]:
     """Return by rule and p the mean similarity over all pairs of clients that begin with the common model."""
     spec = ModelSpec.of(federation.graph)
     chosen: dict[tuple[str, float], list[NeuronSet]] = {}
-    for client, (weights, slopes) in enumerate(_trained(federation, common, round)):
+    for client, (weights, slopes) in enumerate(_trained(federation, experiment, common, round)):
         for keep in KEEPS:
             counts = {group: n_act(size, keep) for group, size in spec.groups.items()}
             for rule, strength in RULES.items():
@@ -168,9 +170,12 @@ def _similarities(federation: Federation, common: Params, round: int) -> dict[st
     return found
 
 
-def _trained(federation: Federation, common: Params, round: int) -> Iterator[tuple[Params, Params]]:
+def _trained(
+    federation: Federation, experiment: Experiment, common: Params, round: int
+) -> Iterator[tuple[Params, Params]]:
     """Yield each client's weights after its training, and the gradient of its mean loss there."""
-    method, spec = FedAvg(epochs=5, batch=16, lr=RATE), ModelSpec.of(federation.graph)
+    method = FedAvg(epochs=experiment.epochs, batch=experiment.batch, lr=RATE)
+    spec = ModelSpec.of(federation.graph)
     for client, split in enumerate(federation.clients):
         learner = GraphLearner(Model(federation.graph, {name: value.copy() for name, value in common.items()}))
         state = ClientState(

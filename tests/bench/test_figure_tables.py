@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.papers import energy, fedspa, fedspa_pareto, search_time, similarity
+from bench.papers import comparison, energy, fedspa, fedspa_pareto, search_time, similarity
 from bench.papers.fair import FEDSPU
 from bench.papers.fedspa_pareto import Point, front, points
 from bench.papers.search_time import Network, Watch
@@ -40,6 +40,17 @@ def test_rules_order_neurons_by_their_own_norms() -> None:
         for rule, strength in similarity.RULES.items()
     }
     assert list(first.values()) == [1, 0, 2]
+
+
+def test_clients_whose_weights_stay_alike_differ_by_gradients_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(similarity, "RATE", 1e-12)
+    run = comparison.run(comparison.COMPARISON, "digits", "FedAvg", 0.1, 1)
+    whole = run.federation(run.experiment, None)
+    federation, experiment = replace(whole, clients=whole.clients[:3]), replace(run.experiment, epochs=1)
+    found = similarity._similarities(federation, experiment, federation.initial(), 1)
+    by_weights, by_squares, by_gradient, drawn = (list(by_keep.values()) for by_keep in found.values())
+    assert by_weights == by_squares == [1.0] * len(similarity.KEEPS)
+    assert all(0 < value < 1 for value in (*by_gradient, *drawn))
 
 
 def test_a_rule_is_compared_with_draws_seed_by_seed() -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
+from bench.papers import fedspa_pareto
 from bench.papers.comparison import COMPARISON
 from bench.papers.comparison_run import RESULTS
 from bench.papers.energy import ENERGY
@@ -137,6 +138,8 @@ TABLES = {
     "PFLEGO, figure 9": Source(record_tables.rates, made=("pflego-tau.json", "pflego-share.json", "pflego-rates.json")),
     "PFLEGO, table 3": Source(record_tables.seconds_of_a_round, made=("pflego-seconds.json",)),
     "FedSpa, with the 19 rows of bench/README.md": NO_SOURCE,
+    "FedSpa, figure 1": Source(record_tables.over_costs, made=("fedspa-pareto.json",)),
+    "FedSpa, table 5": Source(record_tables.mask_search, made=("fedspa-search.json",)),
     "comparison, digits": comparison("digits"),
     "comparison, digits, differences": Source(partial(records.differences, COMPARISON, "digits"), some_of=True),
     "comparison, speech": comparison("speech"),
@@ -183,6 +186,14 @@ def test_a_table_s_figures_are_its_records(name: str) -> None:
         assert len(table.rows) == len(expected)
     if source.made:
         assert made_by(source.made) in table.around
+
+
+@pytest.mark.parametrize("cost", fedspa_pareto.COSTS)
+def test_the_page_s_front_is_the_record_s(cost: str) -> None:
+    found = json.loads((RESULTS / "fedspa-pareto.json").read_text(encoding="utf-8"))
+    front = {record_tables.point_name(label) for label in fedspa_pareto.front(fedspa_pareto.points(found, cost))}
+    rows = printed(PAGE)[list(TABLES).index("FedSpa, figure 1")].rows
+    assert {label for label, cells in rows if cost in cells[-1]} == front
 
 
 def differing(cells: list[str], numbers: Numbers) -> list[tuple[object, object]]:
