@@ -32,6 +32,7 @@ LAYERS = {  # top to bottom. A package's name stands for each of its modules tha
         "edgefl.learning.energy",
         "edgefl.learning.predictor",
         "edgefl.methods.rounds",
+        "edgefl.models.adapters.peft_files",
         "edgefl.models.graph.model_files",
         "edgefl.models.onnx.onnx_files",
         "edgefl.protocol.trust",
@@ -64,6 +65,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "safetensors": [
         "edgefl.deployment.device.round_file",
         "edgefl.system.durable_files",
+        "edgefl.models.adapters.peft_files",
         "edgefl.models.graph.model_files",
         "edgefl.methods.rounds.state_file",
         "edgefl.study.simulation.journal",

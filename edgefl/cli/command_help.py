@@ -87,6 +87,10 @@ HELP = {  # command -> its help
             "edgefl convert model.py:net --input 3,32,32 -o net.safetensors",
             "edgefl convert net.onnx -o net.safetensors",
         )),
+    "lora": CommandHelp(
+        ("edgefl lora gpt2.safetensors --rank 8 --targets c_attn -o adapted.safetensors",
+         "edgefl lora adapted.safetensors --merge -o merged.safetensors"),
+    ),
     "export": CommandHelp(("edgefl export first model.onnx --method fedavg", "edgefl export state mine.safetensors")),
     "predict": CommandHelp(("edgefl predict model.safetensors inputs.npy --labels",)),
     "inspect": CommandHelp(("edgefl inspect model.safetensors --keep 1,.5,.2",)),

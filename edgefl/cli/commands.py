@@ -29,6 +29,7 @@ COMMANDS = {  # name, which is also the name of its module in edgefl/cli/ -> wha
     "partition": "write the samples of every client into a file of its own",
     "keys": "make the keys of devices, certificates, and identities for secure aggregation",
     "convert": "write a torch module of your own or an ONNX model, with its weights, into a file for --model",
+    "lora": "add low-rank adapters to a model, merge them, or exchange them with the package peft",
     "export": "write the trained model of a run, or of a device, into a file",
     "predict": "compute the outputs of a model for inputs",
     "inspect": "describe a model file: operations, neurons, memory and time of a training step",

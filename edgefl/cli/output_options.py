@@ -25,6 +25,7 @@ JSON = {  # command with --json -> sentences about its object, which follow the 
     "convert": "",
     "export": "",
     "predict": "",
+    "lora": "",
     "inspect": "",
     "memory": " The object lists the tensors of the arena.",
     "bench": "",

@@ -1,5 +1,6 @@
 """Models as values: the operations and parameters of a network, and which of its weights belong to which neurons.
 
+adapters  low-rank adapters of layers
 graph     the architecture as typed operations, its JSON, model files and built-in architectures
 neurons   neuron groups, sets of active neurons, masks, and the part of a model that a message carries
 
@@ -12,6 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from edgefl.models.adapters.adapter_merging import merge_adapters
+    from edgefl.models.adapters.low_rank import LowRankAdapter, adapters_of, add_adapters
     from edgefl.models.graph import Graph, Model, Node, Params
     from edgefl.models.neurons.gather import put, take
     from edgefl.models.neurons.mask import Mask
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 EXPORTS = {  # public name -> the module that defines it, which is imported when the name is first asked for
     "Block": "edgefl.models.neurons.update",
     "Graph": "edgefl.models.graph",
+    "LowRankAdapter": "edgefl.models.adapters.low_rank",
     "Mask": "edgefl.models.neurons.mask",
     "Model": "edgefl.models.graph",
     "ModelSpec": "edgefl.models.neurons.model_spec",
@@ -29,6 +33,9 @@ EXPORTS = {  # public name -> the module that defines it, which is imported when
     "Node": "edgefl.models.graph",
     "Params": "edgefl.models.graph",
     "Update": "edgefl.models.neurons.update",
+    "add_adapters": "edgefl.models.adapters.low_rank",
+    "adapters_of": "edgefl.models.adapters.low_rank",
+    "merge_adapters": "edgefl.models.adapters.adapter_merging",
     "put": "edgefl.models.neurons.gather",
     "take": "edgefl.models.neurons.gather",
     "values": "edgefl.models.neurons.update",
@@ -44,6 +51,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Block",
     "Graph",
+    "LowRankAdapter",
     "Mask",
     "Model",
     "ModelSpec",
@@ -51,6 +59,9 @@ __all__ = [
     "Node",
     "Params",
     "Update",
+    "adapters_of",
+    "add_adapters",
+    "merge_adapters",
     "put",
     "take",
     "values",

@@ -17,7 +17,7 @@ from edgefl.learning.lowering.schedule import Param, Tensor
 from edgefl.models.graph import Node
 from edgefl.models.graph.expression import GRADIENT
 from edgefl.models.graph.expression_gradient import Program, forward, gradient
-from edgefl.models.graph.operations import Elementwise, Operation, Reduce, Shape
+from edgefl.models.graph.operations import AdapterSum, Elementwise, Operation, Reduce, Shape
 
 SUM, LARGEST, SMALLEST = range(3)
 KINDS = {"sum": SUM, "mean": SUM, "max": LARGEST, "min": SMALLEST}
@@ -161,9 +161,11 @@ def _of_sum(recorder: Recorder, op: Reduce, x: Tensor, dy: Tensor) -> Tensor:
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     Elementwise: _forward,
+    AdapterSum: _forward,
     Reduce: _reduce,
 }
 BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
     Elementwise: _backward,
+    AdapterSum: _backward,
     Reduce: _reduce_backward,
 }

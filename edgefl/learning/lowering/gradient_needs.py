@@ -25,6 +25,7 @@ from edgefl.learning.lowering.channel_sets import NONE, beside, folded, is_empty
 from edgefl.learning.lowering.schedule import Index
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import (
+    AdapterSum,
     Attention,
     Concat,
     Conv2d,
@@ -193,6 +194,7 @@ _REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] =
     Concat: _concat,
     Mul: _gated,
     Elementwise: _broadcast,
+    AdapterSum: _broadcast,
     Reduce: _reduced,
     GaussianNoise: lambda graph, node, below: NONE,  # it depends on the shape of its input alone
 }

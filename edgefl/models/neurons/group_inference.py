@@ -20,14 +20,18 @@ The rules (docs/algorithms.md section 1.1):
 10. All uses of a shared parameter have one group along each axis. Groups that meet along an axis become one group. If
     one use has no group along an axis, the neurons of all uses are always active along this axis. No group lies along a
     computed parameter or its sources, because every value of a source may depend on all of them.
+
+In a model with low-rank adapters, neurons without a trained weight are always active, and so are the neurons of a layer
+that has an adapter. The ranks of the adapters are left, and neurons of other trained layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from edgefl.models.graph import INPUT, Graph, Node
 from edgefl.models.graph.operations import (
+    AdapterSum,
     Add,
     Attention,
     Concat,
@@ -69,6 +73,8 @@ def axes_and_groups(graph: Graph) -> tuple[dict[str, Axis | None], dict[str, int
     groups = JoinedGroups()
     axes = _follow_axes(planar(graph), groups)
     _join_uses(planar(graph), axes, groups)
+    if any(isinstance(node.op, AdapterSum) for node in graph.nodes):
+        _free_frozen(planar(graph), axes, groups)
     return {name: groups.settled(axis) for name, axis in axes.items()}, groups.sizes()
 
 
@@ -103,6 +109,20 @@ def _join_uses(graph: Graph, axes: Mapping[str, Axis | None], groups: JoinedGrou
             groups.join(found[0][1], cols)
 
 
+def _free_frozen(graph: Graph, axes: Mapping[str, Axis | None], groups: JoinedGroups) -> None:
+    """Make the neurons of groups without a trained parameter always active."""
+    trained: set[str] = set()
+    every: list[Axis | None] = []
+    for name, uses in parameter_uses(graph.nodes).items():
+        for use in uses:
+            found = parameter_axes(use.node.op, use.node, use.part, axes)
+            every += found
+            if name not in graph.frozen:
+                trained |= {group for axis in found for group in groups_of(groups.settled(axis))}
+    for axis in every:
+        groups.free_unless(axis, trained)
+
+
 def _result_axis(
     node: Node, axes: Mapping[str, Axis | None], shapes: Mapping[str, Shape], groups: JoinedGroups
 ) -> Axis | None:
@@ -120,6 +140,10 @@ def _result_axis(
     if isinstance(op, Mul) and shapes[node.inputs[1]][0] != shapes[node.inputs[0]][0]:  # a gate for each place
         groups.free(axes[node.inputs[1]])
         return source
+    if isinstance(op, AdapterSum):
+        groups.free(source)
+        groups.free(axes[node.inputs[1]])
+        return None
     if isinstance(op, Elementwise):
         return _of_expression([(axes[name], shapes[name][0]) for name in node.inputs], groups)
     if isinstance(op, Reduce) and 0 in op.axes:
@@ -234,6 +258,10 @@ class JoinedGroups:
     def free(self, axis: Axis | None) -> None:
         """Make the neurons of the groups along `axis` always active."""
         self._free.update(map(self._root, groups_of(axis)))
+
+    def free_unless(self, axis: Axis | None, kept: Collection[str]) -> None:
+        """Make the neurons of the groups along `axis` always active, except of the groups with these final names."""
+        self._free.update(root for root in map(self._root, groups_of(axis)) if root not in kept)
 
     def join(self, a: Axis | None, b: Axis | None) -> Axis | None:
         """Return the axis of two results that are combined value by value: one group for both, or one for each part.

@@ -36,7 +36,7 @@ from edgefl.models.graph.operations.arrange import (
 )
 from edgefl.models.graph.operations.base import LARGEST_SETTING, Kind, Operation, Pair, ParamInfo, Shape
 from edgefl.models.graph.operations.dropout import AnyDropout, Dropout, Dropout1d, Dropout2d, StochasticDepth
-from edgefl.models.graph.operations.elementwise import Elementwise, Reduce
+from edgefl.models.graph.operations.elementwise import AdapterSum, Elementwise, Reduce
 from edgefl.models.graph.operations.norm import BatchNorm, BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
 from edgefl.models.graph.operations.packed import InputPart
 from edgefl.models.graph.operations.parameter import (
@@ -133,6 +133,7 @@ OPERATIONS: dict[str, type[Operation]] = {
         AddParameter,
         MulParameter,
         Elementwise,
+        AdapterSum,
         Reduce,
     )
 }
@@ -150,6 +151,7 @@ __all__ = [
     "OPERATIONS",
     "RNN",
     "VIEWS",
+    "AdapterSum",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "Add",

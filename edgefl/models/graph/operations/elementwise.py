@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from edgefl.errors import GraphError
@@ -9,6 +10,7 @@ from edgefl.models.graph.expression import parsed
 from edgefl.models.graph.expression_gradient import check_gradients
 from edgefl.models.graph.operations.base import Operation, Shape
 
+SCALED_SUM = re.compile(r"a \+ [0-9.]+(e[-+]?[0-9]+)? \* b")
 KINDS = ("sum", "mean", "max", "min")
 
 
@@ -41,6 +43,28 @@ class Elementwise(Operation):
             if not fits or any(own not in (1, all_) for own, all_ in zip(shape, largest, strict=True)):
                 self.refuse(f"inputs of shapes {', '.join(map(str, inputs))}", "equal extents, or extents of 1")
         return largest
+
+
+@dataclass(frozen=True)
+class AdapterSum(Elementwise):
+    """The result of a frozen layer plus a positive number times that of its low-rank adapter: "a + 2.0 * b".
+
+    The channels of both are always active, so that methods that choose neurons choose ranks of the adapter.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if SCALED_SUM.fullmatch(self.expression) is None:
+            self.refuse(f"expression={self.expression!r}", "a + S * b with a positive number S")
+
+    @staticmethod
+    def of(scale: float) -> AdapterSum:
+        """Return the sum in which the adapter counts `scale` times."""
+        return AdapterSum(f"a + {scale!r} * b")
+
+    @property
+    def scale(self) -> float:
+        return float(self.expression[len("a + ") : -len(" * b")])
 
 
 @dataclass(frozen=True)
