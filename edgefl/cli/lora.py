@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.errors import GraphError, RequestError
-from edgefl.models import adapters_of, add_adapters, load_adapter, merge_adapters, save_adapter
-from edgefl.models.graph import Model, model_files
+from edgefl.models import Model, adapters_of, add_adapters, merge_adapters
+from edgefl.models.adapters.peft_files import load_adapter, save_adapter
+from edgefl.models.graph import model_files
 from edgefl.system.durable_files import check_writable
 
 
