@@ -20,8 +20,10 @@ from bench.papers import (
     comparison,
     comparison_run,
     draws,
+    energy,
     fair,
     fedspa,
+    fedspa_pareto,
     fedspu,
     fedumf_appendix,
     newcomers,
@@ -30,20 +32,22 @@ from bench.papers import (
     pfllib,
     published,
     rivals,
+    search_time,
     seconds,
+    similarity,
     weak,
     weak_table,
 )
 from bench.papers.condensed import kept
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
-from bench.papers.show import draw, print_table
+from bench.papers.show import print_table
 from bench.papers.table import Lines, Run, Table
 from edgefl.errors import DataError, EdgeflError
 from edgefl.experiment.settings import processors
 
 PAPERS = {
-    "fedspa": fedspa.tables,
+    "fedspa": lambda quick: [*fedspa.tables(quick), *fedspa_pareto.tables(quick)],
     "fedspu": fedspu.tables,
     "fedumf": fedumf_appendix.tables,
     "pflego": lambda quick: [*pflego.tables(quick), *pflego_figures.tables(quick)],
@@ -66,6 +70,9 @@ OTHERS = {
     "newcomers": partial(comparison_run.main, study=newcomers.NEWCOMERS, show=newcomers.print_table),
     "pfllib": pfllib.main,
     "seconds": seconds.main,
+    "energy": partial(comparison_run.main, study=energy.ENERGY, show=energy.print_table),
+    "similarity": similarity.main,
+    "search-time": search_time.main,
 }  # commands without a paper's tables, with options of their own
 RUNS = Path("edgefl-runs/papers")
 RESULTS = Path(__file__).with_name("results")
@@ -118,7 +125,7 @@ def _carry_out(table: Table, folder: Path, data_dir: Path | None, results: Path,
     found = record(table, {run.name: log_records(run) for run in table.runs()})
     path = write(found, results)
     try:
-        draw(found, path.with_suffix(".svg"))
+        table.picture(found, path.with_suffix(".svg"))
     except ImportError as error:
         _say(f"no picture of {table.name}: {error}; expected pip install matplotlib")
     return found

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from bench.papers.show import draw
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
@@ -61,6 +62,7 @@ class Table:
     about   the data, and what is not as in the paper
     panels  for each part of the picture, its runs by the names of their curves
     curve   of a line of metrics, what the picture shows of it, or None where it has no such value
+    picture  draws the record into a file
     portable  whether finished runs are kept in short beside the results (condensed.py), for other machines too
     """
 
@@ -71,6 +73,7 @@ class Table:
     panels: Mapping[str, Mapping[str, Run]]
     curve: Callable[[Line], float | None]
     portable: bool = False
+    picture: Callable[[Mapping[str, Any], Path], None] = draw
 
     def runs(self) -> list[Run]:
         """Return all runs, each once, in the order of the rows."""

@@ -9,7 +9,18 @@ import json
 from itertools import chain
 from typing import Any
 
-from bench.papers import fair, fedumf_appendix, newcomers, pflego_figures, rivals, seconds
+from bench.papers import (
+    energy,
+    fair,
+    fedspa_pareto,
+    fedumf_appendix,
+    newcomers,
+    pflego_figures,
+    rivals,
+    search_time,
+    seconds,
+    similarity,
+)
 from bench.papers.comparison import Study
 from bench.papers.comparison_run import RESULTS, found
 from bench.papers.comparison_run import adapted as other_options
@@ -132,3 +143,48 @@ def rates() -> Rows:
 
 def seconds_of_a_round() -> Rows:
     return seconds.rows(json.loads((RESULTS / f"{seconds.NAME}.json").read_text(encoding="utf-8")))
+
+
+def energy_of_clients() -> Rows:
+    """Return by place the kilojoules of all clients, and what a method saves of FedSPU's, with the interval."""
+    rows: dict[str, Numbers] = {}
+    for place in ENERGY_PLACES:
+        known = _known(energy.ENERGY, place)
+        for name in known:
+            spent = energy.joules(known, name).mean
+            off = [] if name == fair.FEDSPU else _between(energy.saved(known, name))
+            rows.setdefault(name, []).extend([spent and spent / 1000, *off])
+    return rows
+
+
+ENERGY_PLACES = ("digits", "fashion-5000")
+
+
+def alike_sub_models() -> Rows:
+    """Return by rule the similarities before any round, then after the rounds."""
+    found = json.loads((RESULTS / f"{similarity.NAME}.json").read_text(encoding="utf-8"))
+    rows: dict[str, Numbers] = {}
+    for rounds in found["similarity"]:
+        for rule, by_keep in similarity.means(found, rounds).items():
+            rows.setdefault(rule, []).extend(by_keep)
+    return rows
+
+
+def over_costs() -> Rows:
+    """Return the accuracy, the megabytes and the GFLOP of each point of FedSpa's figure 1."""
+    found = json.loads((RESULTS / "fedspa-pareto.json").read_text(encoding="utf-8"))
+    by_cost = [fedspa_pareto.points(found, cost) for cost in fedspa_pareto.COSTS]
+    return {
+        point_name(label): [point.accuracy, *(points[label].cost for points in by_cost)]
+        for label, point in by_cost[0].items()
+    }
+
+
+def point_name(label: str) -> str:
+    """Return the page's name of a point."""
+    return label.replace("DST 0.", "DST, density .")
+
+
+def mask_search() -> Rows:
+    found = json.loads((RESULTS / f"{search_time.NAME}.json").read_text(encoding="utf-8"))
+    return {name: list(row) for name, row in search_time.rows(found).items()}

@@ -16,10 +16,13 @@ from typing import NamedTuple
 
 import pytest
 
+from bench.papers import fedspa_pareto
 from bench.papers.comparison import COMPARISON
 from bench.papers.comparison_run import RESULTS
+from bench.papers.energy import ENERGY
 from bench.papers.fair import FAIR
 from bench.papers.weak import WEAK
+from edgefl.methods.method_label import folder
 from tests.bench import record_figures as records
 from tests.bench import record_tables
 from tests.bench.record_figures import Numbers, Rows, figures
@@ -118,6 +121,15 @@ TABLES = {
     "FedSPU, 500 rounds, alpha .1": Source(partial(records.fedspu, "0.1"), made=("fedspu-0.1.json",)),
     "FedSPU, 500 rounds, alpha .5": Source(partial(records.fedspu, "0.5"), made=("fedspu-0.5.json",)),
     "FedSPU, rivals": Source(record_tables.beside_rivals, made=("fair/digits-*.json", "fair-1/digits-*.json")),
+    "FedSPU, energy": Source(
+        record_tables.energy_of_clients,
+        made=tuple(
+            f"fair/{place}-{folder(FAIR.methods[name].label)}-seed*.json"
+            for place in record_tables.ENERGY_PLACES
+            for name in ENERGY.methods
+        ),
+    ),
+    "FedSPU, sub-models": Source(record_tables.alike_sub_models, made=("fedspu-similarity.json",)),
     "FedUmf": Source(records.fedumf, made=("rounds-*.json", "appendix.json")),
     "FedUmf, drawn data": Source(record_tables.synthetic, made=("synthetic-3.json", "synthetic-13.json")),
     "PFLEGO": Source(records.pflego, made=("pflego-fashion*.json", "pflego-omniglot.json")),
@@ -126,6 +138,8 @@ TABLES = {
     "PFLEGO, figure 9": Source(record_tables.rates, made=("pflego-tau.json", "pflego-share.json", "pflego-rates.json")),
     "PFLEGO, table 3": Source(record_tables.seconds_of_a_round, made=("pflego-seconds.json",)),
     "FedSpa, with the 19 rows of bench/README.md": NO_SOURCE,
+    "FedSpa, figure 1": Source(record_tables.over_costs, made=("fedspa-pareto.json",)),
+    "FedSpa, table 5": Source(record_tables.mask_search, made=("fedspa-search.json",)),
     "comparison, digits": comparison("digits"),
     "comparison, digits, differences": Source(partial(records.differences, COMPARISON, "digits"), some_of=True),
     "comparison, speech": comparison("speech"),
@@ -172,6 +186,14 @@ def test_a_table_s_figures_are_its_records(name: str) -> None:
         assert len(table.rows) == len(expected)
     if source.made:
         assert made_by(source.made) in table.around
+
+
+@pytest.mark.parametrize("cost", fedspa_pareto.COSTS)
+def test_the_page_s_front_is_the_record_s(cost: str) -> None:
+    found = json.loads((RESULTS / "fedspa-pareto.json").read_text(encoding="utf-8"))
+    front = {record_tables.point_name(label) for label in fedspa_pareto.front(fedspa_pareto.points(found, cost))}
+    rows = printed(PAGE)[list(TABLES).index("FedSpa, figure 1")].rows
+    assert {label for label, cells in rows if cost in cells[-1]} == front
 
 
 def differing(cells: list[str], numbers: Numbers) -> list[tuple[object, object]]:
