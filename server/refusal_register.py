@@ -67,7 +67,8 @@ class RefusalRegister:
         self._add(DeviceRefusal(client, kept))
 
     def _add(self, record: DeviceRefusal) -> None:
-        client, self.reasons[record.client] = record.client, record.reason
+        client = record.client
+        self.reasons[client] = record.reason
         line = f"client {client} does not take part until its device comes back: {record.reason}"
         self._queue.add(Say(Alert(line, "refused", client)))
         self._queue.save(record)
