@@ -1,7 +1,7 @@
 """Rounds that wait, over-selected rounds and asynchronous rounds, of eight processes that hold unlike shares of a core.
 
     python -m bench waiting
-    python -m bench waiting --seeds 1 --rounds 10
+    python -m bench waiting --seeds 1 --rounds 20
 
 A round that waits asks 4 of 8 `edgefl client` and takes all replies. An over-selected round asks 5 clients and takes
 the first 4 replies. An asynchronous round takes the first 2 replies of at most 5 clients that have a task, and has
@@ -38,7 +38,7 @@ WAITING = "rounds that wait"
 LIMIT_S, LESS, LATER = 900.0, 0.01, 2.4
 TIME_BAR, BYTES_BAR = 0.5, 1.2
 EXPERIMENT = Experiment(
-    ("fedspu",), "spoken-digits", partition="dirichlet:0.5", clients=8, per_round=4, rounds=40, epochs=5, lr=0.1
+    ("fedspu",), "spoken-digits", partition="dirichlet:0.5", clients=8, per_round=4, rounds=10, epochs=5, lr=0.1
 )
 
 
