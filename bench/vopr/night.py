@@ -21,7 +21,7 @@ from bench.vopr.case import Case
 from bench.vopr.outcome import Outcome
 from bench.vopr.simulation import simulated
 from bench.vopr.tls import TRANSPORTS
-from edgefl.methods import METHODS as ALGORITHMS
+from edgefl.methods import METHODS as IMPLEMENTATIONS
 from edgefl.methods.rounds import asynchronous
 
 METHODS = (
@@ -54,7 +54,7 @@ class Night:
         for seed in range(self.first, self.first + self.count):
             turn, place = divmod(seed, len(METHODS))
             transport, method = TRANSPORTS[turn % len(TRANSPORTS)], METHODS[place]
-            is_buffered = turn // len(TRANSPORTS) % 2 == 1 and not asynchronous.problem(ALGORITHMS[method]())
+            is_buffered = turn // len(TRANSPORTS) % 2 == 1 and not asynchronous.problem(IMPLEMENTATIONS[method]())
             buffer = self.like.buffer if is_buffered else 0
             yield replace(self.like, seed=seed, method=method, transport=transport, buffer=buffer)
 

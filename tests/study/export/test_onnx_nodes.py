@@ -16,6 +16,7 @@ import pytest
 from edgefl import rng
 from edgefl.errors import GraphError
 from edgefl.learning import GraphLearner
+from edgefl.models import add_adapters
 from edgefl.models.graph import INPUT, Graph, Model, Node, architectures
 from edgefl.models.graph.operations import (
     ELU,
@@ -86,6 +87,7 @@ from tests.learning.computed_graphs import COMPUTED
 from tests.learning.graphs import GRAPHS
 from tests.learning.random_graphs import trial
 from tests.learning.shared_graphs import SHARED
+from tests.models.adapters.adapted_graphs import base
 
 WITHIN = 1e-5  # of the largest output
 BATCHES = (1, 7)
@@ -218,6 +220,7 @@ def graphs() -> Iterator[tuple[str, Graph]]:
     for name in ("gates", "maps", "skips", "recurrent", "attention"):
         yield name, GRAPHS[name]
     yield from (SHARED | COMPUTED).items()
+    yield "adapters", add_adapters(base("pictures"), rank=2).graph
     for name, (shape, classes) in architectures.EXAMPLES.items():
         yield name, architectures.build(name, shape, classes)
     for seed in range(30):
