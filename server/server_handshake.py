@@ -57,7 +57,7 @@ class ServerHandshake:
 
     @property
     def is_renewed(self) -> bool:
-        """Whether the client has two keys, and its device the newer one."""
+        """True if the client has two keys, and its device has the newer key."""
         keys, hello = self._offer.keys, self._hello
         if keys is None or hello is None or hello.client is None or len(keys[hello.client]) == 1:
             return False

@@ -12,7 +12,7 @@ PATIENCE_S = 3600.0  # seconds after which a device has come again, whatever has
 
 @dataclass
 class Absences:
-    """What the lives of a server have told devices about their absence.
+    """The register of what the lives of a server have told devices about their absence.
 
     left        clients that have heard that they have left, and have not come back
     asleep      time at which a client has to come again, of the clients that were sent away

@@ -27,7 +27,7 @@ def answer(op: str) -> Callable[[Case], Answer]:
 def test_operation_matches_reference(
     backend: ModuleType, op: str, answer: Callable[[Case], Answer], request: pytest.FixtureRequest
 ) -> None:
-    """By day, and where EDGEFL_CUDA_CASES is `kernels`, CUDA has the cases of which each kernel is launched by some.
+    """All cases agree. CUDA runs some cases of each kernel by day, and where EDGEFL_CUDA_CASES is `kernels`.
 
     The emulation of CUDA takes a hundredth of a second for a case.
     """

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from edgefl.errors import GraphError, RequestError
 from edgefl.models.adapters.low_rank import LowRankAdapter, adapters_of, add_adapters
@@ -50,7 +50,7 @@ def save_adapter(model: Model, directory: Path, base: str = "") -> None:
     for each in adapters:
         for name, value in _theirs(model, each).items():
             weights[PREFIX + name] = np.ascontiguousarray(value)
-    save_file(weights, directory / WEIGHTS, {"format": "pt"})
+    write_atomically(directory / WEIGHTS, save(weights, {"format": "pt"}))
     first, ours = adapters[0], {node.name: node for node in model.graph.nodes}
     transposes = {ours[each.node].full_name("weight") != f"{each.module}.weight" for each in adapters}
     config = {
