@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgefl import kernels
-from edgefl.cli import memory_options
+from edgefl.cli import memory_options, memory_plan
 from edgefl.cli.memory_methods import resolve
 from edgefl.cli.memory_picture import draw
 from edgefl.cli.memory_table import NOTES, OUTSIDE, FootprintRow, print_board, print_fit, print_rows, print_tensors
@@ -95,6 +95,8 @@ def _answer(options: argparse.Namespace) -> int:
         training = _training(options)
         if said and not options.json:
             print(said)
+        if options.plan:
+            return memory_plan.answer(training, options.density or options.keep or (1.0,), options)
         keeps = options.density or options.keep or (KEEPS if training.method in PARTIAL else (1.0,))
         if options.fit is not None:
             if options.plot is not None:

@@ -58,6 +58,8 @@ def _add_limit(limit: argparse._ArgumentGroup) -> None:
     """Add the size, or the board, that the training has to fit."""
     fit = "size of the memory for which the largest share and the largest batch that fit are found (for example: 24MB)"
     limit.add_argument("--fit", type=size, metavar="SIZE", help=fit)
+    plan = "show how a step takes less memory, if it computes parts of its forward pass again, and what work it takes"
+    limit.add_argument("--plan", action="store_true", help=plan)
     boards = f"{', '.join(BOARDS)}. The size of its memory may follow, as in pi4:4GB."
     board = f"board for which the largest share and batch are found: {boards}"
     limit.add_argument("--board", metavar="BOARD", help=board)
@@ -71,7 +73,8 @@ def _add_output(output: argparse._ArgumentGroup) -> None:
     output.add_argument("--measure", action="store_true", help=measure)
     tensors = "list the tensors of the arena. The list needs the account exact."
     output.add_argument("--tensors", action="store_true", help=tensors)
-    picture = "file for a picture of the accounts over the share of trained neurons. The picture needs matplotlib."
+    picture = "file for a picture of the accounts over the share of trained neurons, or with --plan of the memory over "
+    picture += "a step. The picture needs matplotlib."
     output.add_argument("--plot", type=Path, metavar="FILE", help=picture)
 
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from edgefl.learning.fit_options import Delta
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.active_ids import ActiveIndices
-from edgefl.learning.lowering.arena import allocate
+from edgefl.learning.lowering.arena import allocate, allocate_tightly
 from edgefl.learning.lowering.backward import backward
 from edgefl.learning.lowering.batch_layout import side_by_side
 from edgefl.learning.lowering.channel_sets import is_empty
@@ -35,7 +36,16 @@ from edgefl.learning.lowering.fusion import fuse
 from edgefl.learning.lowering.half_precision import narrow
 from edgefl.learning.lowering.loss import auxiliary_loss, without_last_turn
 from edgefl.learning.lowering.loss import loss as record_loss
-from edgefl.learning.lowering.recorder import Recorder, Scope
+from edgefl.learning.lowering.recompute import (
+    NO_PLAN,
+    PLANNED,
+    MemoryPlan,
+    Replays,
+    kept_results,
+    segments,
+    without_unread,
+)
+from edgefl.learning.lowering.recorder import Readers, Recorder, Scope
 from edgefl.learning.lowering.schedule import Companion, Existing, Schedule, Tensor, TrainedBlock
 from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.learning.lowering.updates import Terms, update
@@ -64,6 +74,7 @@ def lower(
     masks: Mapping[str, Existing] | None = None,
     loss: Loss = CROSS_ENTROPY,
     cut: str = "",
+    plan: MemoryPlan = NO_PLAN,
 ) -> Schedule:
     """Lower one pass over `batch` examples to a schedule.
 
@@ -74,12 +85,12 @@ def lower(
     masks      coordinates that exist of other masked parameters
     loss       loss in modes that have a loss
     cut        name of the cut in mode "features"
+    plan       parts of the forward pass that modes "train" and "gradient" compute again
     Raises     GraphError if there is no such cut
     """
     active = ActiveIndices.of(graph, spec, trainable, delta, masks) if mode in TRAINING else ActiveIndices()
-    return lower_active(
-        graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse, loss=loss, cut=cut
-    )
+    given = {"mode": mode, "terms": terms, "float_bytes": float_bytes, "sparse": sparse, "loss": loss, "cut": cut}
+    return lower_active(graph, spec, batch, active, **given, plan=plan)  # type: ignore[arg-type]
 
 
 def lower_active(
@@ -94,6 +105,7 @@ def lower_active(
     sparse: Sparse | None = None,
     loss: Loss = CROSS_ENTROPY,
     cut: str = "",
+    plan: MemoryPlan = NO_PLAN,
 ) -> Schedule:
     """Lower a pass for id lists that are known already. The schedule's calls hold these very lists.
 
@@ -110,27 +122,35 @@ def lower_active(
         nodes = before(graph, nodes[-1].name)
     if mode not in ("predict", "features") and not graph.auxiliary:
         nodes, loss = without_last_turn(nodes, loss)
-    copied = _lowered(scope, nodes, mode, (terms, loss), float_bytes)
+    plan = plan if mode in PLANNED else NO_PLAN
+    copied = _lowered(scope, nodes, mode, (terms, loss), float_bytes, plan)
     if all(ids is None or is_empty(ids) for ids in active.saved.values()):
         return copied
-    whole = _lowered(scope._replace(copies=False), nodes, mode, (terms, loss), float_bytes)
+    whole = _lowered(scope._replace(copies=False), nodes, mode, (terms, loss), float_bytes, plan)
     return _smaller(copied, whole)
 
 
-def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
+def _lowered(
+    scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Terms, Loss], float_bytes: int, plan: MemoryPlan
+) -> Schedule:
     outputs = [each.result for each in scope.graph.auxiliary]
     nodes, shapes = fuse(nodes, _apart(scope, nodes), outputs), scope.graph.shapes
     beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, shapes, scope.batch, scope.sparse)
-    recorder = Recorder(scope._replace(side_by_side=beside))
     is_whole = mode in ("predict", "features", "grow") or step[0].saved != "fp32"
     size = 0 if is_whole else examples_at_once(scope, nodes, step[1])
-    output = _as_rows(forward(recorder, nodes[:-1] if size else nodes))
+    body = nodes[:-1] if size else nodes
+    recorder = Recorder(scope._replace(side_by_side=beside, kept=kept_results(nodes, body, plan)))
+    readers = Readers(body, recorder.scope)
+    output = _as_rows(forward(recorder, body, readers))
     gradients: dict[str, TrainedBlock] = {}
     states: tuple[Companion, ...] = ()
     if mode in ("predict", "features"):
         recorder.keep(output)
     else:
-        states, gradients = _trained(recorder, nodes, output, mode, step, size)
+        across = kept_results(nodes, body, replace(plan, splits=()))
+        replays = Replays(recorder, readers, segments(body, plan), across)
+        states, gradients = _trained(recorder, nodes, output, mode, step, (size, replays))
+        recorder = without_unread(recorder) if recorder.scope.kept else recorder
     kept = output if mode in ("predict", "features") else None
     whole = _schedule(recorder, kept, gradients, states, float_bytes)
     if mode != "train" or step[0].saved == "fp32":
@@ -154,19 +174,25 @@ def _smaller(first: Schedule, second: Schedule) -> Schedule:
 
 
 def _trained(
-    recorder: Recorder, nodes: tuple[Node, ...], output: Tensor, mode: Mode, step: tuple[Terms, Loss], size: int
+    recorder: Recorder,
+    nodes: tuple[Node, ...],
+    output: Tensor,
+    mode: Mode,
+    step: tuple[Terms, Loss],
+    parts: tuple[int, Replays],
 ) -> tuple[tuple[Companion, ...], dict[str, TrainedBlock]]:
-    """Record the loss and, in training, all that follows it. `size` examples of the last node are in memory, or all for
-    a size of 0.
+    """Record the loss and, in training, all that follows it.
+
+    parts  number of examples of the last node that are in memory, or 0 for all, and the segments to compute again
     """
-    terms, of = step
+    (terms, of), (size, replays) = step, parts
     head = chunked_head(recorder, nodes[-1], of, size, mode in TRAINING) if size else None
     further = _auxiliary(recorder, of) if mode in TRAINING else {}
     if mode not in TRAINING:
         if head is None:
             record_loss(recorder, of, output, None)
         return (), {}
-    passes = backward(recorder, nodes, head or _gradient(recorder, nodes[-1], of, output), further)
+    passes = backward(recorder, nodes, head or _gradient(recorder, nodes[-1], of, output), further, replays)
     if mode == "train":
         states = update(recorder, passes, terms)
         count_step(recorder)
@@ -219,6 +245,6 @@ def _schedule(
     float_bytes: int,
 ) -> Schedule:
     buffers = recorder.buffers()
-    offsets, size = allocate(buffers, float_bytes)
+    offsets, size = (allocate_tightly if recorder.scope.kept else allocate)(buffers, float_bytes)
     calls = tuple(recorder.calls)
     return Schedule(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states, recorder.found)
