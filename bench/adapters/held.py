@@ -1,6 +1,8 @@
-"""A process without torch that trains a model file within a limit, and prints its memory and seconds as JSON.
+"""Processes without torch that train a model file within limits. They print JSON.
 
-`python -m bench.adapters.held FILE CASE LIMIT STEPS`, where LIMIT is the bytes beside the parameters, or 0.
+`python -m bench.adapters.held FILE CASE STEPS LIMIT` prints the memory of one learner, and a digest of its parameters.
+With several limits it prints the median seconds of a step within each. These learners take turns. A limit is the bytes
+beside the parameters, or 0 for no limit.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import hashlib
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -22,25 +25,42 @@ from edgefl.study.memory_meter import resident_bytes
 
 
 def main() -> None:
-    file, case, limit, steps = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    file, case, steps, *limits = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
     native.set_threads(1)
+    print(json.dumps(memory(file, case, steps, *limits) if len(limits) == 1 else seconds(file, case, steps, limits)))
+
+
+def seconds(file: str, case: str, steps: int, limits: Sequence[int]) -> list[float]:
+    """Return the median processor seconds of a step within each limit."""
+    data, model = samples(case), model_files.load(Path(file))
+    base, rows = sum(value.nbytes for value in model.params.values()), np.arange(len(data), dtype=np.int32)
+    learners = [GraphLearner(model, limit_bytes=base + limit if limit else None) for limit in limits]
+    spent: list[list[float]] = [[] for _ in learners]
+    for _ in range(steps + 1):
+        for learner, each in zip(learners, spent, strict=True):
+            begun = time.process_time()
+            learner.fit(data, [rows], SGD(0.01))
+            each.append(time.process_time() - begun)
+    return [median(each[1:]) for each in spent]
+
+
+def memory(file: str, case: str, steps: int, limit: int) -> dict[str, object]:
+    """Return the bytes of parameters, of the process before there was a model, of the process now, and of the learner
+    by purpose.
+    """
     data = samples(case)
     before = resident_bytes("VmRSS")
     model = model_files.load(Path(file))
     base = sum(value.nbytes for value in model.params.values())
     learner = GraphLearner(model, limit_bytes=base + limit if limit else None)
     del model
-    rows, spent = np.arange(len(data), dtype=np.int32), []
-    for _ in range(steps + 1):
-        begun = time.process_time()
-        learner.fit(data, [rows], SGD(0.01))
-        spent.append(time.process_time() - begun)
+    for _ in range(steps):
+        learner.fit(data, [np.arange(len(data), dtype=np.int32)], SGD(0.01))
     found = {"base": base, "interpreter": before, "resident": resident_bytes("VmRSS"), "held": learner.memory()}
     digest = hashlib.sha256()
     for value in learner.read().values():
         digest.update(np.ascontiguousarray(value))
-    found |= {"seconds": median(spent[1:]), "digest": digest.hexdigest()[:16]}
-    print(json.dumps(found))
+    return {**found, "digest": digest.hexdigest()[:16]}
 
 
 def samples(case: str) -> Samples:
