@@ -18,6 +18,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench import machine
 
@@ -63,6 +64,6 @@ def write(row: dict[str, object], file: Path) -> None:
     file.write_text("".join(f"{json.dumps(each)}\n" for each in known.values()), "utf-8")
 
 
-def read(file: Path = RECORD) -> list[dict[str, object]]:
+def read(file: Path = RECORD) -> list[dict[str, Any]]:
     """Return the rows of a record, or none without a file."""
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
