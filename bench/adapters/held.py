@@ -1,8 +1,8 @@
 """Processes without torch that train a model file within limits. They print JSON.
 
-`python -m bench.adapters.held FILE CASE STEPS LIMIT` prints the memory of one learner, and a digest of its parameters.
-With several limits it prints the median seconds of a step within each. These learners take turns. A limit is the bytes
-beside the parameters, or 0 for no limit.
+`python -m bench.adapters.held FILE CASE STEPS LIMIT:PART` prints the memory of one learner, and a digest of its
+parameters. With several limits it prints the median seconds of a step within each. These learners take turns. A limit
+is the bytes beside the parameters, or 0 for no limit. PART is the most examples that pass at once, or 0 for all.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ from edgefl.study.memory_meter import resident_bytes
 
 
 def main() -> None:
-    file, case, steps, *limits = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+    file, case, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    limits = [tuple(map(int, each.split(":"))) for each in sys.argv[4:]]
     native.set_threads(1)
-    print(json.dumps(memory(file, case, steps, *limits) if len(limits) == 1 else seconds(file, case, steps, limits)))
+    print(json.dumps(memory(file, case, steps, *limits[0]) if len(limits) == 1 else seconds(file, case, steps, limits)))
 
 
-def seconds(file: str, case: str, steps: int, limits: Sequence[int]) -> list[float]:
+def seconds(file: str, case: str, steps: int, limits: Sequence[tuple[int, ...]]) -> list[float]:
     """Return the median processor seconds of a step within each limit."""
     data, model = samples(case), model_files.load(Path(file))
     base, rows = sum(value.nbytes for value in model.params.values()), np.arange(len(data), dtype=np.int32)
-    learners = [GraphLearner(model, limit_bytes=base + limit if limit else None) for limit in limits]
+    learners = [GraphLearner(model, limit_bytes=base + limit if limit else None) for limit, _ in limits]
     spent: list[list[float]] = [[] for _ in learners]
     for _ in range(steps + 1):
-        for learner, each in zip(learners, spent, strict=True):
+        for learner, (_, part), each in zip(learners, limits, spent, strict=True):
             begun = time.process_time()
-            learner.fit(data, [rows], SGD(0.01))
+            learner.fit(data, [rows], SGD(0.01, micro_batch=part))
             each.append(time.process_time() - begun)
     return [median(each[1:]) for each in spent]
 
 
-def memory(file: str, case: str, steps: int, limit: int) -> dict[str, object]:
+def memory(file: str, case: str, steps: int, limit: int, part: int) -> dict[str, object]:
     """Return the bytes of parameters, of the process before there was a model, of the process now, and of the learner
     by purpose.
     """
@@ -55,7 +56,7 @@ def memory(file: str, case: str, steps: int, limit: int) -> dict[str, object]:
     learner = GraphLearner(model, limit_bytes=base + limit if limit else None)
     del model
     for _ in range(steps):
-        learner.fit(data, [np.arange(len(data), dtype=np.int32)], SGD(0.01))
+        learner.fit(data, [np.arange(len(data), dtype=np.int32)], SGD(0.01, micro_batch=part))
     found = {"base": base, "interpreter": before, "resident": resident_bytes("VmRSS"), "held": learner.memory()}
     digest = hashlib.sha256()
     for value in learner.read().values():

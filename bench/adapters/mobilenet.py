@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.adapters.limits import MB, rows
 from edgefl.models.graph import model_files
 
-LIMITS = (0, 250 * MB, 150 * MB, 110 * MB)
+LIMITS = ((0, 0), (250 * MB, 0), (150 * MB, 0), (110 * MB, 0), (0, 2), (50 * MB, 2))
 
 
 def measured(folder: Path, repeats: int) -> Iterator[dict[str, object]]:

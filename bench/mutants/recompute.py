@@ -1,4 +1,4 @@
-"""Mutants of the recomputation within a memory limit, and of weights that are kept transposed."""
+"""Mutants of steps that compute parts again or pass in parts, and of weights that are kept transposed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from bench.mutants.mutant import Mutant
 
 L, R = "edgefl/learning/lowering/", "edgefl/learning/running/"
 BITS, LIMIT = "tests/learning/test_recompute.py", "tests/learning/test_limit.py"
+PARTS = "tests/learning/test_micro_batches.py"
 TURNED = "tests/learning/test_turned_weight.py"
 
 MUTANTS = (
@@ -64,6 +65,38 @@ MUTANTS = (
         "key=lambda each: -each.work)",
         "the plan with the most work is tried first",
         BITS,
+    ),
+    Mutant(
+        "parts-alike",
+        f"{L}micro_batches.py",
+        "self.size / self.whole",
+        "1.0",
+        "the gradient of a part counts as much as the gradient of a whole batch",
+        PARTS,
+    ),
+    Mutant(
+        "parts-first-rows",
+        f"{L}micro_batches.py",
+        "IndexPart(self.first, self.size)",
+        "IndexPart(0, self.size)",
+        "every part reads the first examples of the batch",
+        PARTS,
+    ),
+    Mutant(
+        "parts-labels",
+        f"{L}micro_batches.py",
+        "first + self.first, *rest",
+        "first, *rest",
+        "every part reads the labels of places of the first examples",
+        PARTS,
+    ),
+    Mutant(
+        "parts-last-alone",
+        f"{L}lower.py",
+        "sums.completed(passes) if part.first else passes",
+        "passes",
+        "the step takes the gradient of the last part alone",
+        PARTS,
     ),
     Mutant(
         "turned-trained",

@@ -51,6 +51,11 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--momentum", type=float, default=0.0, metavar="M", help=momentum)
     saved = f"{SAVED_HELP}. Only the account exact counts it. (default: %(default)s)"
     training.add_argument("--saved", choices=SAVED, default="fp32", help=saved)
+    parts = (
+        "most examples that pass through the model at once. The gradients of the parts of a batch are summed before "
+    )
+    parts += "the step. Only the account exact counts it. (default: whole batches)"
+    training.add_argument("--micro-batch", type=int, default=0, metavar="N", help=parts)
     add_backend(training)
 
 

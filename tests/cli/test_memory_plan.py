@@ -44,6 +44,17 @@ def test_the_table_and_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "memory of the arena, MB" in (tmp_path / "plan.svg").read_text()
 
 
+def test_parts_of_a_batch_take_less_which_a_learner_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    held = []
+    for most in ("0", "4"):
+        asked = ["--method", "full", "--micro-batch", most, "--account", "exact", "--measure", "--json"]
+        assert main(["memory", "fedspu_emnist", "--batch", "16", *asked]) == 0
+        found = {each["account"]: each["total"] for each in json.loads(capsys.readouterr().out)["footprints"]}
+        assert found["learner"] == found["exact"]
+        held.append(found["exact"])
+    assert held[1] < 0.8 * held[0]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

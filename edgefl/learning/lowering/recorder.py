@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from types import MappingProxyType
@@ -102,6 +102,7 @@ class Recorder:
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
     found   parameter -> the coordinates of its largest gradients
     computed  computed parameter -> its value
+    rewrite   function of a call's name and arguments that returns other arguments, for a part of the batch
     repeats   whether calls are made again. Then memory that nothing reads takes the place of a parameter that changes
     """
 
@@ -115,6 +116,7 @@ class Recorder:
     found: dict[str, Tensor] = field(default_factory=dict)
     computed: dict[str, Param | Tensor] = field(default_factory=dict)
     repeats: bool = False
+    rewrite: Callable[[str, tuple[Any, ...]], tuple[Any, ...]] | None = None
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
     _first: dict[int, int] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
@@ -149,6 +151,7 @@ class Recorder:
     def call(self, op: str, *args: Any) -> None:
         if self.repeats:
             args = tuple(self._unread(arg) if is_changed else arg for arg, is_changed in changed_parameters(op, args))
+        args = args if self.rewrite is None else self.rewrite(op, args)
         position = len(self.calls)
         for arg in args:
             if isinstance(arg, Tensor):
@@ -171,6 +174,12 @@ class Recorder:
     def is_kept(self, buffer: int) -> bool:
         """Return whether the buffer's values live to the end of the pass."""
         return buffer in self._kept
+
+    def begin_part(self, scope: Scope, rewrite: Callable[[str, tuple[Any, ...]], tuple[Any, ...]]) -> None:
+        """Forget the values of the graph, to record the pass of the next part of the batch."""
+        self.scope, self.rewrite = scope, rewrite
+        for known in (self.values, self.inputs, self.copies, self.extras):
+            known.clear()
 
     def again(self) -> Recorder:
         """Return a recorder with the same buffers and without calls, to record a changed pass."""
