@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from bench.faults.cluster import Cluster, await_, write_partitions
-from bench.faults.forked import ForkedProcess
 from bench.faults.outcome import Truth
 from edgefl.cli.cli import main
 from edgefl.protocol.trust.keys import read_table
@@ -34,7 +33,7 @@ def test_new_keys_for_twenty_devices_and_a_new_certificate_lose_no_round_and_no_
         return "--key", str(keys / f"device-{client:04d}.key"), "--tls-ca", str(keys / "ca.pem")
 
     serve = ("--keys", str(keys / "server.keys"), "--linger", "5", *server_pair(keys))
-    with Cluster(tmp_path, experiment, tmp_path / "shares", serve, options, process=ForkedProcess) as cluster:
+    with Cluster(tmp_path, experiment, tmp_path / "shares", serve, options) as cluster:
         cluster.start_server()
         for client in range(DEVICES):
             cluster.start_device(client)
@@ -77,7 +76,7 @@ def test_a_withdrawn_key_ends_its_device_within_a_second(tmp_path: Path) -> None
         return "--key", str(keys / f"device-{client:04d}.key"), "--tls-ca", str(keys / "ca.pem")
 
     serve = ("--keys", str(keys / "server.keys"), *server_pair(keys))
-    with Cluster(tmp_path, experiment, tmp_path / "shares", serve, options, process=ForkedProcess) as cluster:
+    with Cluster(tmp_path, experiment, tmp_path / "shares", serve, options) as cluster:
         cluster.start_server()
         for client in range(3):
             cluster.start_device(client)
