@@ -15,7 +15,8 @@ their kernels. `python -m bench pictures` draws pictures of runs. `python -m ben
 MobileNetV2. `python -m bench collection` converts models that people bring, and checks them. `python -m bench language`
 trains a transformer of characters. `python -m bench segmentation` trains a U-Net on pictures. `python -m bench
 fine-tuning` trains parts of a pretrained network in a federation. `python -m bench vopr` simulates a server and its
-devices under faults. `python -m bench secure` tries secure aggregation."""
+devices under faults. `python -m bench secure` tries secure aggregation. `python -m bench adapters` trains
+low-rank adapters, and takes steps within memory limits."""
 
 from __future__ import annotations
 
@@ -77,6 +78,7 @@ BUSY = 0.5  # load per core before the measurement
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     apart = {
+        "adapters": lambda rest: importlib.import_module("bench.adapters.command").main(rest),  # it may need peft
         "arm": arm.main,
         "builds": builds.main,
         "collection": lambda rest: importlib.import_module("bench.collection.command").main(

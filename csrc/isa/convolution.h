@@ -8,6 +8,7 @@
 #include "../kernels/convolution/correlation.inl.h"
 #include "../kernels/convolution/correlate_rows.inl.h"
 #include "../kernels/convolution/correlate_small.inl.h"
+#include "../kernels/convolution/correlate_points.inl.h"
 #include "../kernels/convolution/correlate_tiles.inl.h"
 #include "../kernels/convolution/correlate_fives.inl.h"
 #include "../kernels/convolution/strided_points.inl.h"

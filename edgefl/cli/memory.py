@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgefl import kernels
-from edgefl.cli import memory_options
+from edgefl.cli import memory_options, memory_plan
 from edgefl.cli.memory_methods import resolve
 from edgefl.cli.memory_picture import draw
 from edgefl.cli.memory_table import NOTES, OUTSIDE, FootprintRow, print_board, print_fit, print_rows, print_tensors
@@ -95,6 +95,8 @@ def _answer(options: argparse.Namespace) -> int:
         training = _training(options)
         if said and not options.json:
             print(said)
+        if options.plan:
+            return memory_plan.answer(training, options.density or options.keep or (1.0,), options)
         keeps = options.density or options.keep or (KEEPS if training.method in PARTIAL else (1.0,))
         if options.fit is not None:
             if options.plot is not None:
@@ -121,10 +123,10 @@ def _training(options: argparse.Namespace) -> TrainingConfiguration:
         raise ValueError(f"--density with --method {method}; expected sparse")
     if options.density and options.keep:
         raise ValueError("--density with --keep; expected one of them")
-    if options.saved != "fp32" and method == "pflego":
-        raise ValueError(
-            f"--saved {options.saved} with --method pflego; expected another, whose steps have this setting"
-        )
+    for setting, value in (("saved", options.saved), ("micro-batch", options.micro_batch)):
+        if value not in ("fp32", 0) and method == "pflego":
+            expected = "expected another, whose steps have this setting"
+            raise ValueError(f"--{setting} {value} with --method pflego; {expected}")
     terms, loss = _terms(options), Loss.parse(options.loss)
     loss.check_outputs(loss.split(graph.output_shape)[0])
     if options.measure and not (terms.is_plain and loss == CROSS_ENTROPY):
@@ -146,8 +148,8 @@ def _terms(options: argparse.Namespace) -> Terms:
     if options.momentum and options.optimizer != "sgd":
         raise ValueError(f"--momentum {options.momentum} with --optimizer {options.optimizer}; expected sgd")
     if options.optimizer == "sgd":
-        return Terms.of(SGD(1.0, options.momentum, saved=options.saved))
-    return Terms.of(Adam(1.0, saved=options.saved))
+        return Terms.of(SGD(1.0, options.momentum, saved=options.saved, micro_batch=options.micro_batch))
+    return Terms.of(Adam(1.0, saved=options.saved, micro_batch=options.micro_batch))
 
 
 def _graph(options: argparse.Namespace) -> tuple[Graph, str]:

@@ -21,7 +21,7 @@ KINDS: dict[Method, tuple[type[Algorithm], ...]] = {  # way of training -> class
     "sparse": (FedSpa, SubFedAvg, PruneFL),
     "pflego": (HeadTraining,),
 }
-STEPS = ("batch", "optimizer", "momentum", "saved")  # options of a method that the command has, too
+STEPS = ("batch", "optimizer", "momentum", "saved", "micro_batch")  # options of a method that the command has, too
 
 
 def resolve(options: argparse.Namespace) -> str:

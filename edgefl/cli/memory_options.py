@@ -51,6 +51,11 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--momentum", type=float, default=0.0, metavar="M", help=momentum)
     saved = f"{SAVED_HELP}. Only the account exact counts it. (default: %(default)s)"
     training.add_argument("--saved", choices=SAVED, default="fp32", help=saved)
+    parts = (
+        "most examples that pass through the model at once. The gradients of the parts of a batch are summed before "
+    )
+    parts += "the step. Only the account exact counts it. (default: whole batches)"
+    training.add_argument("--micro-batch", type=int, default=0, metavar="N", help=parts)
     add_backend(training)
 
 
@@ -58,6 +63,8 @@ def _add_limit(limit: argparse._ArgumentGroup) -> None:
     """Add the size, or the board, that the training has to fit."""
     fit = "size of the memory for which the largest share and the largest batch that fit are found (for example: 24MB)"
     limit.add_argument("--fit", type=size, metavar="SIZE", help=fit)
+    plan = "show how a step takes less memory, if it computes parts of its forward pass again, and what work it takes"
+    limit.add_argument("--plan", action="store_true", help=plan)
     boards = f"{', '.join(BOARDS)}. The size of its memory may follow, as in pi4:4GB."
     board = f"board for which the largest share and batch are found: {boards}"
     limit.add_argument("--board", metavar="BOARD", help=board)
@@ -71,7 +78,8 @@ def _add_output(output: argparse._ArgumentGroup) -> None:
     output.add_argument("--measure", action="store_true", help=measure)
     tensors = "list the tensors of the arena. The list needs the account exact."
     output.add_argument("--tensors", action="store_true", help=tensors)
-    picture = "file for a picture of the accounts over the share of trained neurons. The picture needs matplotlib."
+    picture = "file for a picture of the accounts over the share of trained neurons, or with --plan of the memory over "
+    picture += "a step. The picture needs matplotlib."
     output.add_argument("--plot", type=Path, metavar="FILE", help=picture)
 
 

@@ -28,6 +28,8 @@ class SGD:
     clip          largest norm of the gradient. None does not clip
     nesterov      whether the momentum is Nesterov's
     saved         number format of the values that wait for the backward pass
+    micro_batch   most examples that pass through the model at once. Gradients of several parts of a batch are summed
+                  before the step. 0 passes whole batches
 
     The norm is taken over the gradients of the trained blocks together, as torch.nn.utils.clip_grad_norm_ does.
 
@@ -40,9 +42,11 @@ class SGD:
     clip: float | None = None
     nesterov: bool = False
     saved: Saved = "fp32"
+    micro_batch: int = 0
 
     def __post_init__(self) -> None:
         _check_saved(self.saved)
+        _check_micro_batch(self.micro_batch)
         for name in ("lr", "momentum", "weight_decay", "clip"):
             _check_finite(name, getattr(self, name))
         if self.momentum >= 1:
@@ -55,7 +59,7 @@ class SGD:
 class Adam:
     """The settings of torch.optim.Adam without amsgrad, where weight_decay is a term of the gradient.
 
-    `clip` and `saved` have the meaning that they have in SGD.
+    `clip`, `saved` and `micro_batch` have the meaning that they have in SGD.
 
     Raises  ValueError if a value is negative or not finite, a beta is not below 1, or eps is below 1e-30
     """
@@ -68,9 +72,11 @@ class Adam:
     weight_decay: float = 0.0
     clip: float | None = None
     saved: Saved = "fp32"
+    micro_batch: int = 0
 
     def __post_init__(self) -> None:
         _check_saved(self.saved)
+        _check_micro_batch(self.micro_batch)
         for name in ("lr", "weight_decay", "clip"):
             _check_finite(name, getattr(self, name))
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
@@ -101,3 +107,8 @@ def _check_finite(name: str, value: float | None) -> None:
 def _check_saved(saved: str) -> None:
     if saved not in get_args(Saved):
         raise ValueError(f"saved={saved}; expected one of {', '.join(get_args(Saved))}")
+
+
+def _check_micro_batch(count: int) -> None:
+    if not isinstance(count, int) or count < 0:
+        raise ValueError(f"micro_batch={count}; expected a number of examples, or 0 for whole batches")

@@ -34,14 +34,18 @@ class LocalSteps(OptimizerSettings):
 
     saved  number format of the activations that wait for the backward pass: 'fp32', or 'fp16' where that takes less
            memory
+    micro_batch  most samples of a batch that pass through the model at once. The gradients of the parts are summed
+           before the step. 0 passes whole batches
     """
 
     lr: float = 0.05
     saved: Saved = "fp32"
+    micro_batch: int = 0
 
     def _check_local(self) -> None:
         """Raise ValueError for a value that is out of range, or that the chosen optimizer does not have."""
         check(0 < self.lr < float("inf"), "lr", self.lr, "a finite lr > 0")
+        check(self.micro_batch >= 0, "micro_batch", self.micro_batch, "micro_batch >= 0")
         self._check_steps("lr")
 
     def rate(self, round: int) -> float:
@@ -53,7 +57,7 @@ class LocalSteps(OptimizerSettings):
         return self.optimizer_at(self.rate(round))
 
     def optimizer_at(self, rate: float) -> Optimizer:
-        return replace(super().optimizer_at(rate), saved=self.saved)
+        return replace(super().optimizer_at(rate), saved=self.saved, micro_batch=self.micro_batch)
 
     def single_value_norm(self, task: Task, client: int) -> str:
         return "" if task.graph is None else single_value_norm(task.graph)

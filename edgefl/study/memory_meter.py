@@ -75,6 +75,7 @@ def _request(training: TrainingConfiguration) -> dict[str, Any]:
         "graph": dumps(training.graph),
         **{name: getattr(training, name) for name in names},
         "saved": training.terms.saved,
+        "micro_batch": training.terms.micro_batch,
     }
 
 
@@ -97,7 +98,7 @@ def _ask(request: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 def _answer(request: dict[str, Any]) -> dict[str, dict[str, int]]:
     limit, with_torch = request.pop("limit_bytes", None), request.pop("torch", False)
-    terms = Terms(saved=request.pop("saved"))
+    terms = Terms(saved=request.pop("saved"), micro_batch=request.pop("micro_batch"))
     training = TrainingConfiguration(**{**request, "graph": loads(request["graph"]), "terms": terms})
     if with_torch:
         return {"torch": {"saved": _torch_saved(training)}}
@@ -124,7 +125,7 @@ def _train(training: TrainingConfiguration, limit: int | None) -> tuple[dict[str
     learner.fit(
         data,
         Listed(batches + [order[:size] for size in partial], Keyed(SEED)),
-        SGD(0.01, saved=training.terms.saved),
+        SGD(0.01, saved=training.terms.saved, micro_batch=training.terms.micro_batch),
         FitOptions(neurons),
     )
     return learner.memory(), (learner, data)

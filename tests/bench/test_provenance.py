@@ -151,6 +151,10 @@ TABLES = {
         partial(record_tables.reached, FAIR, "fashion-5000"), made=("fair/fashion-5000-*.json",)
     ),
     "equal trials, fashion-5000, differences": Source(partial(record_tables.ahead, FAIR, "fashion-5000")),
+    "equal trials, emnist-5000": Source(
+        partial(record_tables.reached, FAIR, "emnist-5000"), made=("fair/emnist-5000-*.json",)
+    ),
+    "equal trials, emnist-5000, differences": Source(partial(record_tables.ahead, FAIR, "emnist-5000")),
     "newcomers, digits": Source(record_tables.held_out, made=("newcomers/digits-*.json",)),
     "weak, offers": Source(records.offers),
     **{
@@ -217,10 +221,17 @@ def readme_digits() -> Numbers:
     return [adapted["FedSPU"], 100 * rows["FedSPU"][-2] / rows["FedAvg"][-2], *others]
 
 
+def readme_letters() -> Numbers:
+    """Return the adapted accuracies of EMNIST, and FedSPU's bytes over FedAvg's in percent."""
+    rows = record_tables.reached(FAIR, "emnist-5000")
+    share = 100 * rows["FedSPU"][-2] / rows["FedAvg"][-2]
+    return [rows["FedSPU"][-5], share, rows["FedAvg"][-5], rows["random dropout"][-5]]
+
+
 README = {
     "time of a training step": None,
     "resident memory": None,
-    "accuracy of FedSPU": lambda: [*readme_accuracies(), *readme_digits()],
+    "accuracy of FedSPU": lambda: [*readme_accuracies(), *readme_digits(), *readme_letters()],
 }  # by the row's first words: the figures of the records, or None where no record is kept
 
 

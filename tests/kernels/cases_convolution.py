@@ -112,6 +112,7 @@ GEOMETRIES = list(
             Geometry(2, 3, 40, (11, 10), (3, 2), (2, 1)),
             Geometry(2, 3, 40, (10, 12), (2, 3), (1, 2), dilation=(2, 1)),
             Geometry(2, 70, 66, (9, 9), (1, 1), (2, 2), (0, 0)),
+            Geometry(2, 460, 37, (3, 7), (1, 1), padding=(0, 0)),  # blocks of windows of one cell, in two passes
         ]
     )
 )
@@ -120,6 +121,7 @@ EVERY_SELECTION = {
     Geometry(3, 6, 16, (16, 16)),
     Geometry(2, 17, 5, (5, 6)),
     Geometry(2, 83, 85, (6, 6)),
+    Geometry(2, 460, 37, (3, 7), (1, 1), padding=(0, 0)),
 }
 PAIRS = [
     ("all", "all"),

@@ -117,6 +117,9 @@ def large_cases() -> Iterator[Case]:
     yield Case(
         "linear_grad_weight", "two_passes", lambda rng: linear.linear_grad_weight(rng, 400, 20, 30, "all", "all")
     )
+    wide = conv.Geometry(1, 1030, 1025, (2, 150), (1, 1), padding=(0, 0))
+    yield Case("conv2d_forward", "tiles_of_positions", lambda rng: conv.forward(rng, wide, True))
+    yield Case("conv2d_grad_input", "tiles_of_some", lambda rng: conv.grad_input(rng, wide, "but_one", "odd"))
     yield Case("linear_forward", "blocks_in_passes", lambda rng: linear.linear_forward(rng, 70, 1100, 150, True))
     yield Case(
         "linear_grad_input",

@@ -55,9 +55,10 @@ static bool goes_by_rows(const Correlation& c) {
     return !prefers_whole(c) && !prefers_tiles(c) && !prefers_fives(c) && !gathers_positions(c);
 }
 
-// One of the five ways, by shape alone.
+// One of the six ways, by shape alone.
 static efl_status correlate(const Correlation& c) {
     if (c.batch == 0 || c.positions() == 0 || count_of(c.targets, c.target_channels) == 0) return EFL_OK;
+    if (prefers_points(c)) return correlate_points(c);
     if (prefers_whole(c, 2)) return correlate_whole<2>(c);
     if (prefers_whole(c, 3)) return correlate_whole<3>(c);
     if (prefers_tiles(c)) return correlate_tiles(c);

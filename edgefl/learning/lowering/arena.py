@@ -4,7 +4,8 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from edgefl.kernels.memory import ALIGNMENT
 from edgefl.learning.lowering.schedule import Buffer
@@ -22,9 +23,30 @@ def allocate(buffers: Sequence[Buffer], float_bytes: int) -> tuple[tuple[int, ..
     decides, so the result is deterministic. The time is O(n^2).
     """
     sizes = [aligned(buffer.bytes(float_bytes)) for buffer in buffers]
+    return _placed(buffers, sizes, lambda which: -sizes[which])
+
+
+def allocate_tightly(buffers: Sequence[Buffer], float_bytes: int) -> tuple[tuple[int, ...], int]:
+    """Return offsets and size like `allocate`, or the offsets and size of another order if it needs fewer bytes.
+
+    The other order places buffers of about the same size together, and the longest-lived of them first. It suits passes
+    that compute parts again, whose buffers of one size live for short and for long.
+    """
+    sizes = [aligned(buffer.bytes(float_bytes)) for buffer in buffers]
+    by_size = _placed(buffers, sizes, lambda which: -sizes[which])
+    by_life = _placed(
+        buffers, sizes, lambda which: (-sizes[which].bit_length(), buffers[which].first - buffers[which].last)
+    )
+    return min(by_size, by_life, key=lambda found: found[1])
+
+
+def _placed(
+    buffers: Sequence[Buffer], sizes: Sequence[int], order: Callable[[int], Any]
+) -> tuple[tuple[int, ...], int]:
+    """Return offsets and size if the buffers are placed in this order."""
     offsets = [0] * len(buffers)
     allocated: list[tuple[int, int, int, int]] = []  # start, end, first, last
-    for which in sorted(range(len(buffers)), key=lambda i: -sizes[i]):
+    for which in sorted(range(len(buffers)), key=order):
         _, _, first, last = buffers[which]
         if not sizes[which]:
             continue

@@ -44,9 +44,11 @@ from edgefl.learning.lowering.gradients import (
 )
 from edgefl.learning.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
 from edgefl.learning.lowering.mask_zeroing import mask
+from edgefl.learning.lowering.recompute import Replays
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Index, Tensor, TrainedBlock
 from edgefl.learning.lowering.shared_gradients import SharedGradients
+from edgefl.learning.lowering.turned_weight import input_gradient, turned_weight
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import (
     AdaptiveAvgPool2d,
@@ -68,12 +70,14 @@ def backward(
     nodes: tuple[Node, ...],
     dlogits: Tensor | ChunkedHead,
     further: Mapping[str, Tensor] = MappingProxyType({}),
+    replays: Replays | None = None,
 ) -> Iterator[Gradients]:
     """Record all nodes in reverse, and yield each node's parameter gradients when the gradient of its input is
     recorded. The gradient of a shared parameter comes with the last node that adds to it.
 
     dlogits  gradient of the output, or the gradients that the chunks of the last node have left
     further  gradients of auxiliary outputs, by result
+    replays  parts of the forward pass that are recorded again before their nodes
     """
     output_grads, shared = ActivationGradients(recorder), SharedGradients(recorder)
     if isinstance(dlogits, Tensor):
@@ -81,6 +85,8 @@ def backward(
     for name, gradient in further.items():
         output_grads.give(name, gradient)
     for node in reversed(nodes):
+        if replays is not None:
+            replays.before(node)
         dy, found = output_grads.take(node.name), Gradients()
         if dy is not None:
             recorder.node = node.name
@@ -129,7 +135,7 @@ def _conv(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy:
     if recorder.needed(below):
         dx = recorder.like(recorder.read(below, node))
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
-        if not _sparse_input(recorder, node, dy, dx):
+        if not _other_input(recorder, node, dy, dx):
             recorder.call("conv2d_grad_input", dy, recorder.param(node, "weight"), dx, *settings, outs, ins)
         output_grads.give(below, dx)
     return gradients
@@ -146,7 +152,7 @@ def _linear(recorder: Recorder, output_grads: ActivationGradients, node: Node, d
         dx = recorder.new(recorder.values[below].shape)
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
         ins = ins if count(ins, op.in_features) < op.in_features / 2 else None  # with more, all take no longer
-        if not _sparse_input(recorder, node, dy, dx):
+        if not _other_input(recorder, node, dy, dx):
             recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
         output_grads.give(below, dx)
     return gradients
@@ -180,12 +186,16 @@ def _weight(
     return {name: dw}
 
 
-def _sparse_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> bool:
-    """Record the gradient of a layer's input if the layer's weight exists as values alone. Return whether it does."""
-    masked = recorder.scope.sparse.get(node.full_name("weight"))
+def _other_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> bool:
+    """Record the gradient of a layer's input if the layer's weight exists as values alone, or is kept transposed.
+    Return whether it is one of these.
+    """
+    masked, turned = recorder.scope.sparse.get(node.full_name("weight")), turned_weight(recorder, node)
     if masked:
         sparse.grad_input(recorder, masked, dy, dx)
-    return masked is not None
+    elif turned:
+        input_gradient(recorder, turned, dy, dx)
+    return bool(masked or turned)
 
 
 def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...]]:

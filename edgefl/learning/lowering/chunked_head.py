@@ -25,6 +25,7 @@ from edgefl.models.graph.operations import Conv2d
 
 LARGE_BYTES = 1 << 20  # of logits in float32: fewer stay in cache, and chunks would gain nothing
 PLACES = 512  # places of a chunk at least: with fewer, adding up the gradients of the weight takes longer than it gains
+FROZEN_PLACES = 64  # where a frozen weight has no gradients to add up
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def examples_at_once(scope: Scope, nodes: tuple[Node, ...], loss: Loss) -> int:
     places = math.prod(extents)
     if windows != {(1, 1)} or head.op.padding != (0, 0) or head.op.groups != 1 or places == 1:
         return 0
-    size = -(-PLACES // places)
+    is_trained = not is_empty(own_rows(head, scope.active.blocks))
+    size = -(-(PLACES if is_trained or not scope.trains else FROZEN_PLACES) // places)
     return size if 2 * size <= scope.batch and 4 * scope.batch * classes * places >= LARGE_BYTES else 0
 
 

@@ -19,6 +19,7 @@ from edgefl.learning.lowering.fusion import FusedNormReLU
 from edgefl.learning.lowering.kept_statistics import ones
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Param, Tensor
+from edgefl.learning.lowering.turned_weight import turned_weights
 from edgefl.models.graph import Node, expression_gradient
 from edgefl.models.graph.computed_parameters import (
     ComputedParameter,
@@ -51,7 +52,7 @@ def prepare(recorder: Recorder, node: Node) -> None:
     graph, owner = recorder.scope.graph, layer_of_node(node)
     if graph.computed:
         needed = {owner.full_name(part) for part in owner.op.parameters()}
-        wanted = {each.name for each in graph.part_of_computed(needed)}
+        wanted = {each.name for each in graph.part_of_computed(needed)} - turned_weights(graph).keys()
         for each in graph.computed:
             if each.name in wanted and each.name not in recorder.computed:
                 value = _FORWARD[type(each.op)](recorder, each.op, _sources(recorder, each))

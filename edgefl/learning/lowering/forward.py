@@ -9,7 +9,7 @@ normalised values. A normalisation with ReLU saves its input alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from edgefl.learning.lowering import (
     activation,
@@ -35,6 +35,8 @@ from edgefl.learning.lowering.fusion import HALVING, FusedNormReLU
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.saved_inputs import save_input, weight_and_bias
 from edgefl.learning.lowering.schedule import Param, Slot, Tensor
+from edgefl.learning.lowering.turned_weight import forward as product_of_turned
+from edgefl.learning.lowering.turned_weight import turned_weight
 from edgefl.models.graph import INPUT, Node
 from edgefl.models.graph.operations import (
     AdaptiveAvgPool2d,
@@ -51,29 +53,37 @@ from edgefl.models.graph.operations import (
 )
 
 
-def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
+def forward(recorder: Recorder, nodes: tuple[Node, ...], readers: Readers) -> Tensor:
     """Record the gathering of the batch and all nodes. Return the result of the last node, or the input
     without nodes.
     """
     scope = recorder.scope
-    readers = Readers(nodes, scope)
     x = recorder.new((scope.batch, *scope.graph.input_shape))
     recorder.call("gather_rows", Slot("x"), Slot("index"), Slot("scale"), Slot("shift"), x)
     recorder.values[INPUT] = x
+    for _ in forward_nodes(recorder, nodes, readers):
+        pass
+    return recorder.values[nodes[-1].name if nodes else INPUT]
+
+
+def forward_nodes(recorder: Recorder, nodes: tuple[Node, ...], readers: Readers) -> Iterator[Node]:
+    """Record these nodes in their order, and yield each node when its result is recorded."""
     for node in nodes:
         recorder.node = node.name
         computed.prepare(recorder, node)
         recorder.values[node.name] = _TABLE[type(node.op)](recorder, readers, node)
-    return recorder.values[nodes[-1].name if nodes else INPUT]
+        yield node
 
 
 def _conv(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, Conv2d)
     weight, bias = weight_and_bias(recorder, node, op.bias)
-    masked = recorder.scope.sparse.get(node.full_name("weight"))
+    masked, turned = recorder.scope.sparse.get(node.full_name("weight")), turned_weight(recorder, node)
     if masked:
         sparse.forward(recorder, masked, x, bias, y)
+    elif turned:
+        product_of_turned(recorder, turned, x, bias, y)
     else:
         recorder.call("conv2d_forward", x, weight, bias, y, op.stride, op.padding, op.dilation, op.groups)
     save_input(recorder, readers, node, x)
@@ -84,9 +94,11 @@ def _linear(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, Linear)
     weight, bias = weight_and_bias(recorder, node, op.bias)
-    masked = recorder.scope.sparse.get(node.full_name("weight"))
+    masked, turned = recorder.scope.sparse.get(node.full_name("weight")), turned_weight(recorder, node)
     if masked:
         sparse.forward(recorder, masked, x, bias, y)
+    elif turned:
+        product_of_turned(recorder, turned, x, bias, y)
     else:
         recorder.call("linear_forward", x, weight, bias, y)
     save_input(recorder, readers, node, x)

@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Literal
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from edgefl.learning.fit_options import Delta
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.active_ids import ActiveIndices
-from edgefl.learning.lowering.arena import allocate
+from edgefl.learning.lowering.arena import allocate, allocate_tightly
 from edgefl.learning.lowering.backward import backward
 from edgefl.learning.lowering.batch_layout import side_by_side
 from edgefl.learning.lowering.channel_sets import is_empty
@@ -35,7 +37,17 @@ from edgefl.learning.lowering.fusion import fuse
 from edgefl.learning.lowering.half_precision import narrow
 from edgefl.learning.lowering.loss import auxiliary_loss, without_last_turn
 from edgefl.learning.lowering.loss import loss as record_loss
-from edgefl.learning.lowering.recorder import Recorder, Scope
+from edgefl.learning.lowering.micro_batches import BatchPart, SummedGradients, batch_parts
+from edgefl.learning.lowering.recompute import (
+    NO_PLAN,
+    PLANNED,
+    MemoryPlan,
+    Replays,
+    kept_results,
+    segments,
+    without_unread,
+)
+from edgefl.learning.lowering.recorder import Readers, Recorder, Scope
 from edgefl.learning.lowering.schedule import Companion, Existing, Schedule, Tensor, TrainedBlock
 from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.learning.lowering.updates import Terms, update
@@ -64,6 +76,7 @@ def lower(
     masks: Mapping[str, Existing] | None = None,
     loss: Loss = CROSS_ENTROPY,
     cut: str = "",
+    plan: MemoryPlan = NO_PLAN,
 ) -> Schedule:
     """Lower one pass over `batch` examples to a schedule.
 
@@ -74,12 +87,12 @@ def lower(
     masks      coordinates that exist of other masked parameters
     loss       loss in modes that have a loss
     cut        name of the cut in mode "features"
+    plan       parts of the forward pass that modes "train" and "gradient" compute again
     Raises     GraphError if there is no such cut
     """
     active = ActiveIndices.of(graph, spec, trainable, delta, masks) if mode in TRAINING else ActiveIndices()
-    return lower_active(
-        graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse, loss=loss, cut=cut
-    )
+    given = {"mode": mode, "terms": terms, "float_bytes": float_bytes, "sparse": sparse, "loss": loss, "cut": cut}
+    return lower_active(graph, spec, batch, active, **given, plan=plan)  # type: ignore[arg-type]
 
 
 def lower_active(
@@ -94,6 +107,7 @@ def lower_active(
     sparse: Sparse | None = None,
     loss: Loss = CROSS_ENTROPY,
     cut: str = "",
+    plan: MemoryPlan = NO_PLAN,
 ) -> Schedule:
     """Lower a pass for id lists that are known already. The schedule's calls hold these very lists.
 
@@ -104,39 +118,71 @@ def lower_active(
     graph, terms = planar(graph), terms or Terms()
     in_place = mode == "train" and terms.is_plain
     drops = mode in ("train", "gradient")
+    in_place = in_place and len(batch_parts(batch, terms.micro_batch)) == 1
     scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, drops=drops)
     nodes = before(graph, cut) if mode == "features" else graph.nodes
     if graph.auxiliary and mode not in TRAINING and mode != "features":
         nodes = before(graph, nodes[-1].name)
     if mode not in ("predict", "features") and not graph.auxiliary:
         nodes, loss = without_last_turn(nodes, loss)
-    copied = _lowered(scope, nodes, mode, (terms, loss), float_bytes)
+    plan = plan if mode in PLANNED else NO_PLAN
+    copied = _lowered(scope, nodes, mode, (terms, loss), float_bytes, plan)
     if all(ids is None or is_empty(ids) for ids in active.saved.values()):
         return copied
-    whole = _lowered(scope._replace(copies=False), nodes, mode, (terms, loss), float_bytes)
+    whole = _lowered(scope._replace(copies=False), nodes, mode, (terms, loss), float_bytes, plan)
     return _smaller(copied, whole)
 
 
-def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
-    outputs = [each.result for each in scope.graph.auxiliary]
-    nodes, shapes = fuse(nodes, _apart(scope, nodes), outputs), scope.graph.shapes
-    beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, shapes, scope.batch, scope.sparse)
-    recorder = Recorder(scope._replace(side_by_side=beside))
-    is_whole = mode in ("predict", "features", "grow") or step[0].saved != "fp32"
-    size = 0 if is_whole else examples_at_once(scope, nodes, step[1])
-    output = _as_rows(forward(recorder, nodes[:-1] if size else nodes))
-    gradients: dict[str, TrainedBlock] = {}
-    states: tuple[Companion, ...] = ()
-    if mode in ("predict", "features"):
-        recorder.keep(output)
-    else:
-        states, gradients = _trained(recorder, nodes, output, mode, step, size)
-    kept = output if mode in ("predict", "features") else None
-    whole = _schedule(recorder, kept, gradients, states, float_bytes)
+def _lowered(
+    scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Terms, Loss], float_bytes: int, plan: MemoryPlan
+) -> Schedule:
+    nodes = fuse(nodes, _apart(scope, nodes), [each.result for each in scope.graph.auxiliary])
+    recorder = Recorder(scope)
+    sums, found = SummedGradients(recorder), Recorded(None)
+    for part in batch_parts(scope.batch, step[0].micro_batch if mode == "train" else 0):
+        if part.size < scope.batch:
+            recorder.begin_part(scope._replace(batch=part.size), part.arguments)
+        found = _passes(recorder, nodes, mode, step, plan, (part, sums))
+    recorder = without_unread(recorder) if plan.checkpoints else recorder
+    whole = _schedule(recorder, scope.batch, found, float_bytes)
     if mode != "train" or step[0].saved == "fp32":
         return whole
-    halved = _schedule(narrow(recorder, float_bytes), kept, gradients, states, float_bytes)
-    return _smaller(whole, halved)
+    return _smaller(whole, _schedule(narrow(recorder, float_bytes), scope.batch, found, float_bytes))
+
+
+class Recorded(NamedTuple):
+    """What the recorded passes leave: the output of a forward pass, states of updates, and gradients."""
+
+    output: Tensor | None
+    states: tuple[Companion, ...] = ()
+    gradients: Mapping[str, TrainedBlock] = MappingProxyType({})
+
+
+def _passes(
+    recorder: Recorder,
+    nodes: tuple[Node, ...],
+    mode: Mode,
+    step: tuple[Terms, Loss],
+    plan: MemoryPlan,
+    where: tuple[BatchPart, SummedGradients],
+) -> Recorded:
+    """Record the passes of a part of the batch, and after the last part the update."""
+    scope = recorder.scope
+    beside = frozenset[str]()
+    if mode != "grow":
+        beside = side_by_side(nodes, scope.graph.shapes, scope.batch, scope.sparse)
+    is_whole = mode in ("predict", "features", "grow") or step[0].saved != "fp32"
+    size = 0 if is_whole else examples_at_once(scope, nodes, step[1])
+    body = nodes[:-1] if size else nodes
+    recorder.scope = scope._replace(side_by_side=beside, kept=kept_results(nodes, body, plan))
+    readers = Readers(body, recorder.scope)
+    output = _as_rows(forward(recorder, body, readers))
+    if mode in ("predict", "features"):
+        recorder.keep(output)
+        return Recorded(output)
+    across = kept_results(nodes, body, replace(plan, splits=()))
+    replays = Replays(recorder, readers, segments(body, plan), across)
+    return _trained(recorder, nodes, output, mode, step, (size, replays, *where))
 
 
 def _apart(scope: Scope, nodes: tuple[Node, ...]) -> frozenset[str]:
@@ -154,30 +200,42 @@ def _smaller(first: Schedule, second: Schedule) -> Schedule:
 
 
 def _trained(
-    recorder: Recorder, nodes: tuple[Node, ...], output: Tensor, mode: Mode, step: tuple[Terms, Loss], size: int
-) -> tuple[tuple[Companion, ...], dict[str, TrainedBlock]]:
-    """Record the loss and, in training, all that follows it. `size` examples of the last node are in memory, or all for
-    a size of 0.
+    recorder: Recorder,
+    nodes: tuple[Node, ...],
+    output: Tensor,
+    mode: Mode,
+    step: tuple[Terms, Loss],
+    parts: tuple[int, Replays, BatchPart, SummedGradients],
+) -> Recorded:
+    """Record the loss and, in training, all that follows it.
+
+    parts  number of examples of the last node that are in memory, or 0 for all, the segments to compute again, the part
+           of the batch, and the gradients of the parts before it
     """
-    terms, of = step
+    (terms, of), (size, replays, part, sums) = step, parts
     head = chunked_head(recorder, nodes[-1], of, size, mode in TRAINING) if size else None
     further = _auxiliary(recorder, of) if mode in TRAINING else {}
     if mode not in TRAINING:
         if head is None:
             record_loss(recorder, of, output, None)
-        return (), {}
-    passes = backward(recorder, nodes, head or _gradient(recorder, nodes[-1], of, output), further)
+        return Recorded(None)
+    start = head or part.weighted(recorder, _gradient(recorder, nodes[-1], of, output))
+    further = {name: part.weighted(recorder, gradient) for name, gradient in further.items()}
+    passes = backward(recorder, nodes, start, further, replays)
+    if not part.is_last:
+        sums.add(passes)
+        return Recorded(None)
     if mode == "train":
-        states = update(recorder, passes, terms)
+        states = update(recorder, sums.completed(passes) if part.first else passes, terms)
         count_step(recorder)
-        return states, {}
+        return Recorded(None, states)
     if mode == "grow":
         deque(passes, 0)  # runs the generator, whose findings stay in the recorder
-        return (), {}
+        return Recorded(None)
     gradients = {name: block for part in passes for name, block in part.items() if isinstance(block, TrainedBlock)}
     for block in gradients.values():
         recorder.keep(block.values)
-    return (), gradients
+    return Recorded(None, gradients=gradients)
 
 
 def _gradient(recorder: Recorder, last: Node, of: Loss, output: Tensor) -> Tensor:
@@ -211,14 +269,8 @@ def _as_rows(result: Tensor) -> Tensor:
     return result.view(*result.shape[:2]) if result.shape[2:] == (1, 1) else result
 
 
-def _schedule(
-    recorder: Recorder,
-    output: Tensor | None,
-    gradients: dict[str, TrainedBlock],
-    states: tuple[Companion, ...],
-    float_bytes: int,
-) -> Schedule:
+def _schedule(recorder: Recorder, batch: int, found: Recorded, float_bytes: int) -> Schedule:
     buffers = recorder.buffers()
-    offsets, size = allocate(buffers, float_bytes)
-    calls = tuple(recorder.calls)
-    return Schedule(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states, recorder.found)
+    offsets, size = (allocate_tightly if recorder.scope.kept else allocate)(buffers, float_bytes)
+    calls, (output, states, gradients) = tuple(recorder.calls), found
+    return Schedule(batch, calls, buffers, offsets, size, output, dict(gradients), states, recorder.found)

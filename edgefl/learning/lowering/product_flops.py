@@ -27,10 +27,10 @@ def flops(schedule: Schedule) -> int:
 
     Raises ValueError that names an operation without a rule for its products.
     """
-    return 2 * sum(map(_macs, schedule.calls))
+    return 2 * sum(map(macs, schedule.calls))
 
 
-def _macs(call: KernelCall) -> int:
+def macs(call: KernelCall) -> int:
     if call.op in PRODUCTS:
         return PRODUCTS[call.op](*call.args)
     if call.op not in WITHOUT:

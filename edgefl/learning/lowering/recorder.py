@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from edgefl.kernels.table import TABLE
 from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.batch_layout import keeps, lanes_of
 from edgefl.learning.lowering.channel_sets import NONE, is_empty
@@ -58,6 +60,7 @@ class Scope(NamedTuple):
     side_by_side: frozenset[str] = frozenset()  # results whose images lie side by side
     copies: bool = True  # whether active inputs are copied, so that the other inputs can be freed
     drops: bool = False  # whether dropout acts
+    kept: frozenset[str] = frozenset()  # results from which parts of the forward pass are computed again
 
     def lanes(self, name: str) -> int:
         """Return the number of images of a result that lie side by side."""
@@ -99,6 +102,8 @@ class Recorder:
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
     found   parameter -> the coordinates of its largest gradients
     computed  computed parameter -> its value
+    rewrite   function of a call's name and arguments that returns other arguments, for a part of the batch
+    repeats   whether calls are made again. Then memory that nothing reads takes the place of a parameter that changes
     """
 
     scope: Scope
@@ -110,6 +115,8 @@ class Recorder:
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     found: dict[str, Tensor] = field(default_factory=dict)
     computed: dict[str, Param | Tensor] = field(default_factory=dict)
+    repeats: bool = False
+    rewrite: Callable[[str, tuple[Any, ...]], tuple[Any, ...]] | None = None
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
     _first: dict[int, int] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
@@ -142,12 +149,23 @@ class Recorder:
         return turned
 
     def call(self, op: str, *args: Any) -> None:
+        if self.repeats:
+            args = tuple(self._unread(arg) if is_changed else arg for arg, is_changed in changed_parameters(op, args))
+        args = args if self.rewrite is None else self.rewrite(op, args)
         position = len(self.calls)
         for arg in args:
             if isinstance(arg, Tensor):
                 self._first.setdefault(arg.buffer, position)
                 self._last[arg.buffer] = position
         self.calls.append(KernelCall(op, args, self.node))
+
+    def _unread(self, param: Param) -> Tensor:
+        """Return zeros that take the place of a parameter which a call changes."""
+        zeros = self.new(param.shape)
+        position = len(self.calls)
+        self._first[zeros.buffer] = self._last[zeros.buffer] = position
+        self.calls.append(KernelCall("fill_zero", (zeros,), self.node))
+        return zeros
 
     def keep(self, tensor: Tensor) -> None:
         """Let the tensor's values live to the end of the pass."""
@@ -156,6 +174,12 @@ class Recorder:
     def is_kept(self, buffer: int) -> bool:
         """Return whether the buffer's values live to the end of the pass."""
         return buffer in self._kept
+
+    def begin_part(self, scope: Scope, rewrite: Callable[[str, tuple[Any, ...]], tuple[Any, ...]]) -> None:
+        """Forget the values of the graph, to record the pass of the next part of the batch."""
+        self.scope, self.rewrite = scope, rewrite
+        for known in (self.values, self.inputs, self.copies, self.extras):
+            known.clear()
 
     def again(self) -> Recorder:
         """Return a recorder with the same buffers and without calls, to record a changed pass."""
@@ -196,6 +220,12 @@ class Recorder:
 
     def channels_needed(self, name: str) -> Index:
         return self.scope.active.needs.get(name, NONE)
+
+
+def changed_parameters(op: str, args: tuple[Any, ...]) -> Iterator[tuple[Any, bool]]:
+    """Yield each argument of a call, and whether it is a parameter that the call changes."""
+    for row, arg in zip_longest(TABLE[op].arguments, args):
+        yield arg, isinstance(arg, Param) and bool(row.access)
 
 
 def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
@@ -249,6 +279,8 @@ class Readers:
             kept = _kept_by(node, scope)
             self._saved.update(self.root(name) for name in kept)
             self._count.update(self.root(name) for name in kept if name == node.name)
+        self._saved.update(self.root(name) for name in scope.kept)
+        self._stays = {self.root(name) for name in scope.kept}
         kept_to_the_end = [each.result for each in scope.graph.auxiliary] if scope.trains else []
         for name in (*kept_to_the_end, *(node.name for node in nodes[-1:])):
             self._last[self.root(name)] = "output"
@@ -265,7 +297,7 @@ class Readers:
         """Return whether one node alone reads the result, and the node that made it does not read it in its backward
         pass.
         """
-        return self._count[self.root(name)] == 1
+        return self._count[self.root(name)] == 1 and self.root(name) not in self._stays
 
     def is_free(self, name: str, node: Node) -> bool:
         """Return whether nothing reads the result after `node`, which may then overwrite it."""

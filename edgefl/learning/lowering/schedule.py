@@ -105,6 +105,13 @@ class Slot(NamedTuple):
     name: SlotName
 
 
+class IndexPart(NamedTuple):
+    """A part of the slot "index": the rows of `size` examples of the batch, from position `first` on."""
+
+    first: int
+    size: int
+
+
 class AuxiliarySlot(NamedTuple):
     """The targets or the sum of losses of an auxiliary output, by its position among these outputs."""
 

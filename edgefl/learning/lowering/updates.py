@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from edgefl.kernels.arrays import Index
 from edgefl.learning.fit_options import FitOptions
@@ -34,20 +35,21 @@ class Terms:
     nesterov: bool = False
     adam: bool = False
     saved: Saved = "fp32"
+    micro_batch: int = 0
 
     @property
     def is_plain(self) -> bool:
         """Return whether the update is that of plain SGD."""
-        return replace(self, saved="fp32") == Terms()
+        return replace(self, saved="fp32", micro_batch=0) == Terms()
 
     @staticmethod
     def of(optimizer: Optimizer, options: FitOptions = FitOptions()) -> Terms:
         """Return the terms of the steps that a fit takes with this optimizer and these options."""
         has_pull, has_linear = options.pull is not None, options.linear is not None
         if isinstance(optimizer, Adam):
-            return Terms(False, optimizer.clip, has_pull, has_linear, adam=True, saved=optimizer.saved)
+            return Terms(False, optimizer.clip, has_pull, has_linear, adam=True, **_of_batch(optimizer))
         momentum, nesterov = optimizer.momentum > 0, optimizer.nesterov
-        return Terms(momentum, optimizer.clip, has_pull, has_linear, nesterov, saved=optimizer.saved)
+        return Terms(momentum, optimizer.clip, has_pull, has_linear, nesterov, **_of_batch(optimizer))
 
     def states(self) -> tuple[CompanionKind, ...]:
         """Return the kinds of arrays that each trained block has in addition to its values."""
@@ -56,6 +58,11 @@ class Terms:
             "linear": self.linear,
         }  # fmt: skip
         return tuple(kind for kind, is_present in present.items() if is_present)
+
+
+def _of_batch(optimizer: Optimizer) -> dict[str, Any]:
+    """Return the terms about how a batch passes through the model."""
+    return {"saved": optimizer.saved, "micro_batch": optimizer.micro_batch}
 
 
 def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tuple[Companion, ...]:

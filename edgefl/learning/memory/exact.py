@@ -13,12 +13,14 @@ The data set, the interpreter and its libraries are not included.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from edgefl import kernels
 from edgefl.learning.lowering.arena import aligned
 from edgefl.learning.lowering.arena_inventory import arena_tensors, saved_bytes
 from edgefl.learning.lowering.lower import lower
 from edgefl.learning.lowering.product_flops import flops
+from edgefl.learning.lowering.recompute import NO_PLAN, MemoryPlan
 from edgefl.learning.lowering.schedule import Schedule
 from edgefl.learning.memory.footprint import Footprint
 from edgefl.learning.memory.mask_memory import MaskFootprint
@@ -38,11 +40,14 @@ def exact(training: TrainingConfiguration) -> Footprint:
     return training.footprint("exact", parts, phase=phase, **known)
 
 
-def _lowered(one: Pass, spec: ModelSpec, size: int, training: TrainingConfiguration, held: MaskFootprint) -> Schedule:
-    sparse, terms = {name: each.plan for name, each in held.sparse.items()}, training.terms
-    step = {"mode": one.mode, "terms": terms, "loss": training.loss}
+def lowered(
+    one: Pass, size: int, training: TrainingConfiguration, held: MaskFootprint, plan: MemoryPlan = NO_PLAN
+) -> Schedule:
+    """Return the schedule of a pass in batches of `size` examples."""
+    sparse = {name: each.plan for name, each in held.sparse.items()}
+    step = {"mode": one.mode, "terms": training.terms, "loss": training.loss, "masks": held.existing, "plan": plan}
     trained = one.neurons if one.trainable is None else one.trainable
-    return lower(one.graph, spec, size, trained, sparse=sparse, masks=held.existing, **step)  # type: ignore[arg-type]
+    return lower(one.graph, one.spec, size, trained, sparse=sparse, **step)  # type: ignore[arg-type]
 
 
 def _still(one: Pass) -> list[Schedule]:
@@ -55,15 +60,18 @@ def _still(one: Pass) -> list[Schedule]:
 
 def _measure(one: Pass, training: TrainingConfiguration) -> tuple[dict[str, int], Schedule]:
     """Return the parts of one pass, and its largest schedule."""
-    spec = one.spec
-    held = MaskFootprint.of(one.graph, spec, one.density, training.batch)
-    schedules = [_lowered(one, spec, size, training, held) for size in one.batches]
+    held = MaskFootprint.of(one.graph, one.spec, one.density, training.batch)
+    schedules = [lowered(one, size, training, held) for size in one.batches]
+    return parts_of(one, schedules, held), max(schedules, key=lambda schedule: schedule.arena_bytes)
+
+
+def parts_of(one: Pass, schedules: Sequence[Schedule], held: MaskFootprint) -> dict[str, int]:
+    """Return the bytes of a pass by purpose, with these schedules for its batch sizes."""
     still = _still(one)
-    largest = max(schedules, key=lambda schedule: schedule.arena_bytes)
     whole = [param for name, param in one.graph.parameters().items() if name not in held.sparse]
     parts = {
         "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in [*whole, *one.idle]) + held.value_bytes,
-        "arena": max(schedule.arena_bytes for schedule in [largest, *still]),
+        "arena": max(schedule.arena_bytes for schedule in [*schedules, *still]),
         "states": max(schedule.state_bytes(FLOAT) for schedule in schedules),
         "indices": held.index_bytes + max(map(held.other_lists, schedules)),
         "scratch": max(scratch_bytes(kernels.backend(), each, held.structures()) for each in [*schedules, *still]),
@@ -72,4 +80,4 @@ def _measure(one: Pass, training: TrainingConfiguration) -> tuple[dict[str, int]
         parts["features"] = one.cached
     if one.summed:
         parts["summed gradients"] = FLOAT * trained_scalars(one.graph, one.neurons)
-    return parts, largest
+    return parts

@@ -32,6 +32,9 @@ class MemoryLimit:
             raise MemoryLimitError(f"{what} needs {needed} bytes; limit_bytes={self.limit_bytes}")
 
 
+ADDRESSABLE = 1 << 40  # largest arena, in bytes, about which the kernels are asked
+
+
 class PassBytes(NamedTuple):
     """The memory of some passes.
 
@@ -96,6 +99,21 @@ class MemoryAccount:
     def admit(self, what: str, size: int) -> None:
         """Raise MemoryLimitError if `size` bytes in addition to the learner's parameters exceed the limit."""
         self.limit.check(what, self._store.model_bytes + size)
+
+    def room(self, session: Session, sizes: Collection[int]) -> int | None:
+        """Return the bytes that the limit leaves for the arena of these passes if nothing else is kept. Return None
+        without a limit, and for passes that no machine has memory for.
+        """
+        limit = self.limit.limit_bytes
+        if limit is None:
+            return None
+        schedules = [self._planner.schedule(session, size) for size in sizes]
+        if max(schedule.arena_bytes for schedule in schedules) > ADDRESSABLE:
+            return None
+        least = self.family_params_bytes + self._mask_bytes
+        held = self._sessions.index_bytes(session) + self._planner.state_bytes(schedules)
+        scratch = max(self._scratch, *(self._planner.scratch_bytes(session, size) for size in sizes))
+        return limit - least - held - scratch
 
     def make_room(self, session: Session, sizes: Collection[int], arena_bytes: int) -> None:
         """Free memory of relatives and other sessions if the limit leaves no room for passes of the latest session.

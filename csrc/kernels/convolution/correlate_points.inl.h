@@ -1,0 +1,136 @@
+// Correlation with windows of one cell and weights too many to be packed at once, as a language model has in its last
+// layer.
+//
+// A block of targets and terms is packed, meets all positions of all images, and gives its memory to the next block.
+// So the packed weights stay in L2, and packing memory does not grow with the layer. The terms of a tile of positions
+// are copied side by side. Every sum has the order that correlate_rows gives it.
+
+constexpr int64_t MOST_PACKED = 1 << 20;  // weights that correlate_rows packs at once
+// Weights from which few positions gain: measured on Zen with AVX2, 8 images of 49 to 196 positions take .5 to .9 of
+// their time, and 16 to 64 positions with 590,000 weights .6 to .9. Of 784 positions 192 to 32 channels take 1.4.
+constexpr int64_t FEW_PACKED = 1 << 14;
+constexpr int64_t POINT_PANELS = 512 / MAX_ROWS;
+constexpr int64_t POINT_POSITIONS = 256;                 // of a tile
+constexpr int64_t POINT_PITCH = POINT_POSITIONS + LINE;  // so that terms do not compete for lines of L1
+
+static bool prefers_points(const Correlation& c) {
+    const auto plain = [](const Axis& axis) {
+        return axis.kernel == 1 && axis.taps == 1 && axis.step == 1 && axis.origin == 0 && axis.count == axis.source;
+    };
+    const int64_t weights = count_of(c.sources, c.source_channels) * count_of(c.targets, c.target_channels);
+    return c.groups == 1 && plain(c.planes.rows) && plain(c.planes.cols) && c.target_col == 1 &&
+           c.target_row == c.planes.cols.count && !c.cleared_width &&
+           (weights > MOST_PACKED || (weights >= FEW_PACKED && c.positions() <= POINT_POSITIONS));
+}
+
+struct PointPlan {
+    const Correlation& c;
+    int64_t sources, targets;
+    Parts passes, panels, jobs, tiles;  // terms; targets in panels; panels of a job; positions
+    int64_t *off, *row;
+    float *start, *packed, *tile;  // the last two of each thread
+
+    explicit PointPlan(const Correlation& c_)
+        : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
+          passes(sources, MAX_TERMS), panels(targets, MAX_ROWS), jobs(shared_panels()),
+          tiles(c.positions(), POINT_POSITIONS) {}
+
+    // As few jobs as have their packed weights in L2, and all threads the same number of.
+    Parts shared_panels() const {
+        const int64_t workers = macs() < THREAD_MACS ? 1 : threads(), each = (panels.count + workers - 1) / workers;
+        return Parts(panels.count, least(each, POINT_PANELS));
+    }
+    int64_t macs() const { return c.batch * c.positions() * sources * targets; }
+    int64_t packed_size() const { return jobs.size(0) * MAX_ROWS * passes.size(0) + W; }
+    int64_t tile_size() const { return passes.size(0) * POINT_PITCH; }
+
+    void lay_out(Carve& carve) {
+        off = carve.take<int64_t>(passes.size(0));
+        row = carve.take<int64_t>(targets);
+        start = carve.take<float>(targets);
+        packed = carve.take<float>(threads_for(jobs.count) * packed_size());
+        tile = carve.take<float>(threads_for(jobs.count) * tile_size());
+    }
+};
+
+// The weights of one pass for the panels [first, first + count): [panel][term][row of the panel].
+static void pack_points(const PointPlan& plan, int64_t first, int64_t count, int64_t pass, float* packed) {
+    const Correlation& c = plan.c;
+    const int64_t begin = plan.passes.first(pass), terms = plan.passes.size(pass);
+    const Parts runs(terms, c.transposed ? SOURCE_RUNS : terms);
+    for (int64_t r = 0; r < runs.count; ++r) {
+        float* to = packed;
+        for (int64_t p = first; p < first + count; ++p) {
+            const int64_t rows = plan.panels.size(p), from_term = runs.first(r);
+            const float* from[MAX_ROWS];
+            for (int64_t m = 0; m < rows; ++m) from[m] = c.weight_of(0, id_of(c.targets, plan.panels.first(p) + m));
+            if (!c.transposed && !c.sources.ids) {
+                for (int64_t m = 0; m < rows; ++m) from[m] += begin;
+                interleave(from, rows, terms, to, rows);
+            } else if (c.transposed && !c.targets.ids) {
+                for (int64_t t = from_term; t < from_term + runs.size(r); ++t)
+                    copy_floats(to + t * rows, from[0] + id_of(c.sources, begin + t) * c.weight_inner, rows);
+            } else {
+                for (int64_t t = from_term; t < from_term + runs.size(r); ++t) {
+                    const int64_t at = c.weight_of(id_of(c.sources, begin + t), 0) - c.weight;
+                    for (int64_t m = 0; m < rows; ++m) to[t * rows + m] = from[m][at];
+                }
+            }
+            to += rows * terms;
+        }
+    }
+}
+
+static void copy_points(const PointPlan& plan, int64_t image, int64_t part, int64_t pass, float* tile) {
+    const Correlation& c = plan.c;
+    const float* from = c.source + image * c.source_channels * c.positions() + plan.tiles.first(part);
+    for (int64_t t = 0; t < plan.passes.size(pass); ++t)
+        copy_floats(tile + t * POINT_PITCH, from + id_of(c.sources, plan.passes.first(pass) + t) * c.positions(),
+                    plan.tiles.size(part));
+}
+
+// One tile of positions of an image with the packed panels of a job.
+static void multiply_points(const PointPlan& plan, int64_t image, int64_t part, int64_t pass, int64_t job,
+                            const float* packed, const float* tile) {
+    const Correlation& c = plan.c;
+    const int64_t width = plan.tiles.size(part), terms = plan.passes.size(pass);
+    Vector vectors[POINT_POSITIONS / W];
+    for (int64_t q = 0; q < width; q += W) vectors[q / W] = {q, q, least(W, width - q)};
+    for (int64_t p = plan.jobs.first(job); p < plan.jobs.first(job) + plan.jobs.size(job); ++p) {
+        const int64_t m = plan.panels.first(p), rows = plan.panels.size(p);
+        const Product product{
+            .a = packed,
+            .b = tile,
+            .off = plan.off,
+            .terms = terms,
+            .start = pass ? nullptr : plan.start + m,
+            .c = c.target + image * c.target_channels * c.target_plane + plan.tiles.first(part),
+            .row = plan.row + m,
+            .vectors = vectors,
+        };
+        outer_product(product, rows, (width + W - 1) / W);
+        packed += rows * terms;
+    }
+}
+
+static efl_status correlate_points(const Correlation& c) {
+    PointPlan plan(c);
+    if (!place([&](Carve& carve) { plan.lay_out(carve); })) return EFL_NO_MEMORY;
+    for (int64_t t = 0; t < plan.passes.size(0); ++t) plan.off[t] = t * POINT_PITCH;
+    for (int64_t m = 0; m < plan.targets; ++m) {
+        plan.row[m] = id_of(c.targets, m) * c.target_plane;
+        plan.start[m] = c.bias ? c.bias[id_of(c.targets, m)] : 0;
+    }
+    each_block(plan.jobs.count, plan.macs(), plan.jobs.count, [&](int64_t job, int64_t thread) {
+        float *packed = plan.packed + thread * plan.packed_size(), *tile = plan.tile + thread * plan.tile_size();
+        for (int64_t pass = 0; pass < plan.passes.count; ++pass) {
+            pack_points(plan, plan.jobs.first(job), plan.jobs.size(job), pass, packed);
+            for (int64_t image = 0; image < c.batch; ++image)
+                for (int64_t part = 0; part < plan.tiles.count; ++part) {
+                    copy_points(plan, image, part, pass, tile);
+                    multiply_points(plan, image, part, pass, job, packed, tile);
+                }
+        }
+    });
+    return EFL_OK;
+}

@@ -1,0 +1,49 @@
+"""The bench of adapters: its record, the tables of docs/adapters.md that are made of it, and what they promise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.adapters import table
+from bench.adapters.command import main, read, write
+
+PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
+
+
+def test_the_tables_of_the_page_are_those_of_the_record() -> None:
+    page, rows = PAGE.read_text("utf-8"), read()
+    assert table.limits(rows) in page
+    assert table.served(rows) in page
+    for figure in table.step(rows):
+        assert figure in page
+
+
+def test_limits_are_kept_with_equal_bits_and_rounds_send_values() -> None:
+    rows = read()
+    for row in rows:
+        if row["part"] in ("limits", "mobilenet"):
+            assert row["same_bits"] == (row["micro_batch"] == 0)
+            assert row["held_beside"] <= (row["limit"] or row["held_beside"])
+        if row["part"] == "served":
+            assert row["replayed"]
+            assert row["as_simulated"]
+            assert max(row[way]["over_values"] for way in ("down", "up")) <= 1.02
+    assert {row["part"] for row in rows} == {"step", "limits", "mobilenet", "served"}
+
+
+def test_a_row_takes_the_place_of_its_former_row(tmp_path: Path) -> None:
+    file = tmp_path / "record.jsonl"
+    for value in (1, 2):
+        write({"part": "step", "name": "a", "value": value}, file)
+        write({"part": "step", "name": "b", "value": value}, file)
+    assert [(row["name"], row["value"]) for row in read(file)] == [("a", 2), ("b", 2)]
+    assert len([json.loads(line) for line in file.read_text().splitlines()]) == 2
+
+
+def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--parts", "steps"])
+    assert "--parts steps; expected some of step, limits, mobilenet, served" in capsys.readouterr().err

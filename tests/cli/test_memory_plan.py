@@ -1,0 +1,69 @@
+"""`edgefl memory --plan`: plans with less and less memory, which a learner with such a limit holds, and a picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgefl.cli.cli import main
+from edgefl.learning.memory import TrainingConfiguration, estimate
+from edgefl.learning.memory.plans import frontier
+from edgefl.models.graph.architectures import EXAMPLES, build
+
+CIFAR = build("fedspu_cifar", *EXAMPLES["fedspu_cifar"])
+
+
+def test_the_first_plan_is_the_account_and_each_takes_less_and_works_more() -> None:
+    training = TrainingConfiguration("cifar", CIFAR, 16, examples=16)
+    found = frontier(training)
+    assert found[0].footprint.parts == estimate("exact", training).parts
+    assert (found[0].segments, found[0].work) == (0, 1.0)
+    assert len(found) >= 2
+    totals, work = [each.footprint.total for each in found], [each.work for each in found]
+    assert totals == sorted(totals, reverse=True)
+    assert work == sorted(work)
+    for each in found:
+        assert 0 <= each.footprint.parts["arena"] - max(each.live) <= 0.2 * max(each.live)
+
+
+def test_a_learner_with_the_limit_of_a_plan_holds_as_many_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", "fedspu_cifar", "--plan", "--measure", "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)["plans"]
+    assert len(plans) >= 2
+    for each in plans:
+        assert each["measured"]["learner"] == each["held"]
+
+
+def test_the_table_and_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", "digits_cnn", "--plan", "--keep", ".5", "--plot", str(tmp_path / "plan.svg")]) == 0
+    shown = capsys.readouterr().out
+    assert "digits_cnn, batch 16, method fedspu: memory and work of a step" in shown
+    assert "1.00" in shown
+    assert "memory of the arena, MB" in (tmp_path / "plan.svg").read_text()
+
+
+def test_parts_of_a_batch_take_less_which_a_learner_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    held = []
+    for most in ("0", "4"):
+        asked = ["--method", "full", "--micro-batch", most, "--account", "exact", "--measure", "--json"]
+        assert main(["memory", "fedspu_emnist", "--batch", "16", *asked]) == 0
+        found = {each["account"]: each["total"] for each in json.loads(capsys.readouterr().out)["footprints"]}
+        assert found["learner"] == found["exact"]
+        held.append(found["exact"])
+    assert held[1] < 0.8 * held[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--fit", "24MB"], "--plan with --fit; expected one of them"),
+        (["--keep", ".5,1"], "--plan with 2 shares; expected one share, such as --keep .5"),
+        (["--method", "pflego"], "plans with method=pflego; expected another method"),
+        (["--plot", "plan.xyz"], "plan.xyz"),
+    ],
+)
+def test_what_has_no_plans_is_refused(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", "digits_cnn", "--plan", *options]) != 0
+    assert said in capsys.readouterr().err
