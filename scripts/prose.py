@@ -170,10 +170,18 @@ def _comments_of(file: Path) -> Iterator[str]:
 
 def _docstrings_of(file: Path) -> Iterator[str]:
     """Yield the docstrings of a module, of all its classes and functions, and of the names that it assigns."""
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for node in _statements(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield ast.get_docstring(node) or ""
             yield from _attribute_docstrings(node.body)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the node and all statements beneath it. No docstring stands beneath an expression."""
+    yield node
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(node, field, None) or ():
+            yield from _statements(each)
 
 
 def _attribute_docstrings(body: list[ast.stmt]) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 Each test must leave the kernels' threads and instruction set as it found them, because other tests depend on them. An
 example of a property may take any time, because a loaded machine is not a mistake. `--nightly` runs the long tests,
-too, and `--share I/N` runs one of N shares of the tests (selection.py). A test whose parameter `backend` is numba needs
-that package. Where `backend` is cuda, the backend is loaded on a stand-in for its driver.
+too, and `--share I/N` runs one of N shares of the tests (selection.py). The examples of a nightly run also have the
+constants of the sources (source_constants.py). A test whose parameter `backend` is numba needs that package. Where
+`backend` is cuda, the backend is loaded on a stand-in for its driver.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from edgefl.cli import working
 from tests.halves import import_backwards
 from tests.kernels.cuda import standin
 from tests.selection import groups_without_tests, is_in_share, nightly_groups, order
+from tests.source_constants import leave_out_source_constants
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
@@ -50,19 +52,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keeps pytest-xdist from its own order, which puts files with few tests, and so the longest tests, at the end."""
+    """Keeps pytest-xdist from its own order, which puts files with few tests, and so the longest tests, at the end.
+
+    Hypothesis reads the constants of the sources in a nightly run alone.
+    """
     config.option.loadscopereorder = False
+    if not config.getoption("--nightly"):
+        leave_out_source_constants()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Keeps the cyclic collector from the thousands of tests: it would walk them all again and again, for seconds."""
+    """Keeps the cyclic collector from the thousands of tests: it would walk them all again and again, for seconds.
+
+    While tests run, it walks new objects a tenth as often as Python's default.
+    """
     gc.disable()
     try:
         import_backwards(session.config)
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10 * gc.get_threshold()[0], *gc.get_threshold()[1:])
         gc.enable()
 
 

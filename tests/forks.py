@@ -5,12 +5,12 @@ A process of its own for each script would import numpy and edgefl each time, fo
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from pathlib import Path
 
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.server.stored", "edgefl.server.store", "tests.study.simulation.test_simulate"])
+from bench.faults.forked import CONTEXT, PRELOADED
+
+CONTEXT.set_forkserver_preload([*PRELOADED, "tests.server.stored", "tests.study.simulation.test_simulate"])
 LIMIT_S = 120.0
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.alias)
 CODE = {"edgefl": ROOT / "edgefl", "edgefl.server": ROOT / "server"}
 
 
@@ -39,7 +41,7 @@ class Contents:
     def of(cls, module: str, source: str, is_package: bool = False) -> Contents:
         tree = ast.parse(source)
         found = cls(ast.get_docstring(tree))
-        for node in ast.walk(tree):
+        for node in _walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 found.imports += _imported(module, node, is_package)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -50,6 +52,18 @@ class Contents:
                 found.functions.append((node.name, (node.end_lineno or node.lineno) - node.lineno + 1))
             found.awaits = found.awaits or isinstance(node, ast.Await | ast.AsyncFunctionDef)
         return found
+
+
+def _walk(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that may have others beneath them, in the order of ast.walk, which takes twice the time."""
+    found = [tree]
+    for node in found:
+        yield node
+        for name in node._fields:
+            value = getattr(node, name, None)
+            for each in value if type(value) is list else (value,):
+                if isinstance(each, ast.AST) and not isinstance(each, LEAVES):
+                    found.append(each)
 
 
 def _imported(module: str, node: ast.Import | ast.ImportFrom, is_package: bool) -> list[str]:

@@ -32,7 +32,6 @@ from edgefl.methods import METHODS
 from edgefl.protocol.wire.connection import TABLE, WITH_MODEL, Stage
 from edgefl.protocol.wire.handshake import Role
 from edgefl.protocol.wire.messages import PROTOCOL, TYPES, Refused
-from tests.test_house import layers_of, room_graph
 from tests.test_imports import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -218,12 +217,6 @@ def test_the_architecture_names_every_room_inside_the_larger_packages() -> None:
     rooms = [init.parent for package in packages for init in package.glob("*/__init__.py")]
     rooms += [folder for folder in (ROOT / "csrc").iterdir() if folder.is_dir() and folder.name != "__pycache__"]
     assert [name(room) for room in rooms if f"`{name(room)}/`" not in architecture()] == []
-
-
-def test_the_architecture_gives_the_figures_of_the_import_graph() -> None:
-    graph = room_graph()
-    figures = f"{len(graph)} nodes in {layers_of(graph)} layers with {sum(map(len, graph.values()))} edges"
-    assert figures in " ".join(architecture().split()), f"docs/architecture.md gives other figures than {figures}"
 
 
 def test_everything_that_the_architecture_names_is_there() -> None:

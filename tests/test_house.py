@@ -1,5 +1,6 @@
 """The house's own measures, which may not grow: rooms, edges and layers of the import graph, names, lengths.
 
+The tests that read every module are together here, because a process parses the modules for some seconds.
 A file or a function over the limit is split by concept. DATA lists files that are tables: rows, not a train of thought.
 """
 
@@ -8,8 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from graphlib import TopologicalSorter
 
-from tests.sources import MODULES, contents
+from tests.sources import MODULES, ROOT, contents
 from tests.test_imports import ROOMS, needed, room_of
+from tests.test_public_docstrings import HEADLESS, first_line
 
 MOST_ROOMS = 12  # folders of edgefl/, without the server's folder
 MOST_EDGES = 80
@@ -48,6 +50,20 @@ def test_edges_and_layers_of_the_rooms_do_not_grow() -> None:
     graph = room_graph()
     assert sum(map(len, graph.values())) <= MOST_EDGES
     assert layers_of(graph) <= MOST_LAYERS
+
+
+def test_the_architecture_gives_the_figures_of_the_import_graph() -> None:
+    graph, page = room_graph(), (ROOT / "docs" / "architecture.md").read_text()
+    figures = f"{len(graph)} nodes in {layers_of(graph)} layers with {sum(map(len, graph.values()))} edges"
+    assert figures in " ".join(page.split()), f"docs/architecture.md gives other figures than {figures}"
+
+
+def test_every_module_opens_with_a_sentence_that_stands_alone() -> None:
+    lines = {module: first_line(contents(module).docstring or "") for module in MODULES}
+    wrong = [
+        f"{module}: {line or 'no docstring'}" for module, line in lines.items() if not line or HEADLESS.match(line)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_every_class_name_stands_for_one_class() -> None:

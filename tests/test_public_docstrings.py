@@ -1,4 +1,4 @@
-"""Every public name has a docstring that can be understood alone and names its arguments. Every module has one, too."""
+"""Every public name has a docstring that can be understood alone and names its arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from edgefl.methods.method_help import COMMON
 from scripts import api
-from tests.sources import MODULES, contents
 
 NAMES = [name for part in api.PARTS.values() for name in part]
 HEADLESS = re.compile(r"(What|How|Which|Where|Who|Whose|When|Of|Its|Their|Theirs|They|It)\b")  # no main clause follows
@@ -82,11 +81,3 @@ def test_a_public_class_says_what_each_field_and_argument_is(name: str) -> None:
     names = [ast.unparse(each.target) for each in bare]
     given = parameters(makes) if isinstance(makes, ast.FunctionDef) and what not in api.GIVEN else []
     assert [each for each in [*names, *given] if each not in COMMON and not documented(text, each)] == []
-
-
-def test_every_module_opens_with_a_sentence_that_stands_alone() -> None:
-    lines = {module: first_line(contents(module).docstring or "") for module in MODULES}
-    wrong = [
-        f"{module}: {line or 'no docstring'}" for module, line in lines.items() if not line or HEADLESS.match(line)
-    ]
-    assert not wrong, "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a subprocess, with its exit code, its output and its files."""
+"""The command line as a user meets it: in a process of its own, with its exit code, its output and its files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from edgefl.cli import cli
 from edgefl.experiment import presets
 from edgefl.experiment.run_json import read_provenances
 from edgefl.methods.rounds.provenance import provenance
+from tests.forked_commands import run_edgefl
 from tests.made_up import write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,16 +23,12 @@ SHORT = ["--clients", "6", "--rounds", "2", "--per-round", "3", "--epochs", "1",
 
 
 def edgefl(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs `python -m edgefl` in a directory of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "edgefl", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    """Run `edgefl` in a directory of its own. The process is forked from one that has imported the command line."""
+    return run_edgefl(*arguments, cwd=cwd, env=variables(**environment))
+
+
+def variables(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **more}
 
 
 def test_simulate_ends_with_tables_of_methods_and_tiers(tmp_path: Path) -> None:
@@ -188,7 +185,9 @@ def test_a_port_that_is_none_is_refused_before_anything_is_written(
 
 
 def test_a_wrong_option_ends_without_a_traceback(tmp_path: Path) -> None:
-    done = edgefl("simulate", "--lr", "-1", cwd=tmp_path)
+    """Python is started, as a user starts it. The other tests fork a process."""
+    command = [sys.executable, "-m", "edgefl", "simulate", "--lr", "-1"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables(), capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "edgefl simulate: lr=-1.0; expected a finite lr > 0\n"
 

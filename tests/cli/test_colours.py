@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pty
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "edgefl", "simulate", "--method", "local", "--clients", "2", "--rounds", "1"]
+from bench.faults.forked import ForkedCommand
+from tests.forked_commands import run_edgefl
+
+COMMAND = ["simulate", "--method", "local", "--clients", "2", "--rounds", "1"]
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(3[0-8]|4[0-8]|9[0-7])[0-9;]*m")
 
 
@@ -23,13 +24,13 @@ def environment(**more: str) -> dict[str, str]:
 def on_a_terminal(folder: Path, **more: str) -> bytes:
     """Return what the command writes to a terminal of its own."""
     master, terminal = pty.openpty()
-    with subprocess.Popen(COMMAND, stdout=terminal, stderr=terminal, cwd=folder, env=environment(**more)) as process:
+    with ForkedCommand(COMMAND, folder, environment(**more), stdout=terminal, stderr=terminal) as process:
         os.close(terminal)
         found = b""
         while block := _read(master):
             found += block
+        assert process.wait() == 0, found
     os.close(master)
-    assert process.returncode == 0, found
     return found
 
 
@@ -46,6 +47,6 @@ def test_no_color_turns_colours_off(more: dict[str, str], has_colours: bool, tmp
 
 
 def test_a_pipe_gets_no_escape_sequence(tmp_path: Path) -> None:
-    done = subprocess.run(COMMAND, cwd=tmp_path, env=environment(), capture_output=True, timeout=120)
+    done = run_edgefl(*COMMAND, cwd=tmp_path, env=environment())
     assert done.returncode == 0, done.stderr
-    assert b"\x1b" not in done.stdout + done.stderr
+    assert "\x1b" not in done.stdout + done.stderr

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.faults.forked import OUT, ForkedCommand
 from edgefl.cli import local_processes
 from edgefl.cli.cli import main
 from edgefl.deployment.device.device_model import method_of
@@ -31,6 +32,7 @@ from edgefl.server import run_history
 from edgefl.server.server_setup import welcome
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
+from tests.forked_commands import run_edgefl
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "own-method.md"
 PROX = "my_prox:MyProx"
@@ -219,19 +221,14 @@ def test_a_device_that_was_not_told_of_it_refuses_the_run(here: Path) -> None:
 
 def served(words: list[str], apart: Path, allowed: list[str]) -> tuple[subprocess.CompletedProcess[str], int]:
     """Return what a device with these options did beside a server, and the exit code of the server."""
-    command = [sys.executable, "-m", "edgefl", "serve", *words, "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stderr is not None
-            address = next(found[0] for line in server.stderr if (found := re.search(r"127\.0\.0\.1:\d+", line)))
-            return device(address, apart, allowed), server.wait(60)
-        finally:
-            server.kill()
+    with ForkedCommand(["serve", *words, "--port", "0"], stdout=OUT) as server:
+        assert server.stderr is not None
+        address = next(found[0] for line in server.stderr if (found := re.search(r"127\.0\.0\.1:\d+", line)))
+        return device(address, apart, allowed), server.wait(60)
 
 
 def device(address: str, apart: Path, allowed: list[str]) -> subprocess.CompletedProcess[str]:
     """A device in a directory of its own, which does not see ours."""
     asked = ["--server", address, "--state", "state", "--data", "../shares/device-0000.npz", "--give-up", "60"]
     environment = {**os.environ, "PYTHONPATH": str(PAGE.parent.parent)}
-    command = [sys.executable, "-m", "edgefl", "client", *asked, *allowed]
-    return subprocess.run(command, cwd=apart, env=environment, capture_output=True, text=True, check=False)
+    return run_edgefl("client", *asked, *allowed, cwd=apart, env=environment)

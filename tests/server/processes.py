@@ -1,24 +1,23 @@
-"""Real processes of `edgefl` for tests: started, listened to line by line, and killed at the end of the test."""
+"""Processes of `edgefl` for tests: started, listened to line by line, and killed at the end of the test.
+
+They are forked from a process that has imported the command line (bench/faults/forked.py).
+"""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
-EDGEFL = ("-m", "edgefl")
+from bench.faults.cluster import EDGEFL
+from bench.faults.forked import OUT, ForkedCommand
 
 
-def start(stack: ExitStack, *arguments: str, program: Sequence[str] = EDGEFL) -> subprocess.Popen[str]:
+def start(stack: ExitStack, *arguments: str, program: Sequence[str] = EDGEFL) -> ForkedCommand:
     """Start `edgefl`, or another program of Python's, with these arguments. It is killed when the stack closes."""
-    command = [sys.executable, *program, *arguments]
-    process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
-    stack.callback(process.kill)
-    return process
+    return stack.enter_context(ForkedCommand(arguments, stdout=OUT, program=program))
 
 
-def lines(process: subprocess.Popen[str]) -> Iterator[str]:
+def lines(process: ForkedCommand) -> Iterator[str]:
     """Yield the lines of the process on stderr, as it writes them."""
     assert process.stderr is not None
     return iter(process.stderr.readline, "")

@@ -4,7 +4,6 @@ evaluation, and what each device keeps. FedSPU's, and full disks, are in tests/b
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.faults.forked import ForkedCommand
 from edgefl.cli.cli import main
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.state_reader import folder_of
@@ -42,10 +42,10 @@ class Processes:
     stack: ExitStack
     run: Path
     address: str
-    server: subprocess.Popen[str]
+    server: ForkedCommand
     said: Iterator[str]
     commands: list[list[str]]
-    devices: list[subprocess.Popen[str]]
+    devices: list[ForkedCommand]
 
 
 def serve(stack: ExitStack, path: Path, method: str) -> Processes:

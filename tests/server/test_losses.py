@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.faults.cluster import Cluster, await_, write_partitions
+from bench.faults.forked import ForkedProcess
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.experiment.client_dataset import partition_file
@@ -34,7 +35,7 @@ EXPERIMENT = replace(
 
 def test_an_id_stays_its_devices_and_a_lost_state_is_accepted_by_the_server_alone(tmp_path: Path, capsys) -> None:
     write_partitions(tmp_path / "shares", EXPERIMENT)
-    with Cluster(tmp_path, EXPERIMENT, tmp_path / "shares") as cluster:
+    with Cluster(tmp_path, EXPERIMENT, tmp_path / "shares", process=ForkedProcess) as cluster:
         cluster.start_server()
         cluster.start_device(0)
         await_(lambda: "connected as client 0" in cluster.devices[0].said(), "device 0 is connected")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.faults.cluster import Cluster, write_partitions
+from bench.faults.forked import ForkedProcess
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.experiment.assembly import assemble
@@ -26,7 +27,7 @@ EXPERIMENT = replace(
 
 def test_served_replayed_and_simulated_alike(tmp_path: Path, capsys) -> None:
     write_partitions(tmp_path / "shares", EXPERIMENT)
-    with Cluster(tmp_path, EXPERIMENT, tmp_path / "shares") as cluster:
+    with Cluster(tmp_path, EXPERIMENT, tmp_path / "shares", process=ForkedProcess) as cluster:
         cluster.start_server()
         for client in range(EXPERIMENT.clients):
             cluster.start_device(client)

@@ -7,7 +7,6 @@ the simulation.
 
 from __future__ import annotations
 
-import subprocess
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from bench.faults.forked import ForkedCommand
 from edgefl.cli.cli import main
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.state_reader import folder_of
@@ -147,7 +147,7 @@ def play(given: Path, path: Path, row: Row, run: Path, is_killed: bool) -> Outco
              "--data", str(shares / f"device-{client:04d}.npz")]
             for client, wire in enumerate(wires)
         ]  # fmt: skip
-        devices: list[subprocess.Popen[str]] = []
+        devices: list[ForkedCommand] = []
         struck = killing(wires[0], devices)
         if not is_killed:
             wires[0].strike = CountedWire.strike
@@ -164,7 +164,7 @@ def play(given: Path, path: Path, row: Row, run: Path, is_killed: bool) -> Outco
     return Outcome(run, model._replace(graph=with_trained(model.graph, row.train)), wires)
 
 
-def killing(wire: CountedWire, devices: list[subprocess.Popen[str]]) -> threading.Event:
+def killing(wire: CountedWire, devices: list[ForkedCommand]) -> threading.Event:
     """Kill the first device when it sends its reply of round STRUCK for the first time. The server does not get it."""
     struck = threading.Event()
 

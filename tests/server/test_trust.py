@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from bench.faults.cluster import Cluster, Process, await_, write_partitions
+from bench.faults.forked import ForkedProcess
 from bench.faults.outcome import Truth
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
@@ -83,7 +84,9 @@ def _open_run(
     directory: Path, root: Path, serve: tuple[str, ...], client: Callable[[int], tuple[str, ...]]
 ) -> Iterator[Cluster]:
     program = (hurried_server.__file__,)
-    with Cluster(directory, EXPERIMENT, root / "shares", (*SOONER, *serve), client, program) as cluster:
+    with Cluster(
+        directory, EXPERIMENT, root / "shares", (*SOONER, *serve), client, program, process=ForkedProcess
+    ) as cluster:
         cluster.start_server()
         for number in range(LAST):
             cluster.start_device(number)
@@ -339,7 +342,7 @@ def test_a_server_whose_certificate_has_expired_is_refused(root: Path) -> None:
     past = datetime.now(timezone.utc) - timedelta(days=2)
     certificates.make_certificates(expired, ["127.0.0.1"], 0, past, days=1)
     serve = "--keys", str(keys / "server.keys"), *server_pair(expired)
-    with Cluster(root / "expired-run", EXPERIMENT, root / "shares", serve) as cluster:
+    with Cluster(root / "expired-run", EXPERIMENT, root / "shares", serve, process=ForkedProcess) as cluster:
         cluster.start_server()
         authority = "--tls-ca", str(expired / "ca.pem")
         device = intruder(cluster, root, "up to date", *as_last(*key_of(root, LAST), *authority))

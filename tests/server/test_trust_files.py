@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.faults.cluster import Cluster, await_, write_partitions
+from bench.faults.forked import ForkedProcess
 from bench.faults.outcome import Truth
 from edgefl.cli.cli import main
 from edgefl.protocol.trust.keys import KeyTable, make_keys, read_table, table_text, write_private
@@ -140,7 +141,7 @@ def test_a_key_is_withdrawn_and_replaced_and_a_certificate_renewed_while_a_run_g
         return "--key", str(keys / f"device-{client:04d}.key"), "--tls-ca", str(keys / "ca.pem")
 
     serve = ("--keys", str(table), *server_pair(keys))
-    with Cluster(tmp_path, experiment, tmp_path / "shares", serve, options) as cluster:
+    with Cluster(tmp_path, experiment, tmp_path / "shares", serve, options, process=ForkedProcess) as cluster:
 
         def await_end(words: str) -> None:
             await_(lambda: cluster.devices[1].ended() is not None, "device 1 is let go", limit_s=20)

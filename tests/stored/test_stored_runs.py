@@ -7,8 +7,6 @@ its devices are started again, the served run is repeated, and models are export
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +16,11 @@ import pytest
 
 import edgefl
 from bench.faults.cluster import Cluster, write_partitions
+from bench.faults.forked import ForkedProcess
 from edgefl.experiment.run_json import read_data_records
 from edgefl.server import run_history
 from edgefl.study.simulation.committed_rounds import read_committed
+from tests.forked_commands import run_edgefl
 from tests.stored.runs import SERVED, SIMULATED, STORED_ROUNDS, archive
 
 pytest.importorskip(
@@ -34,8 +34,7 @@ METHODS = ("fedspu", "fedavg")
 
 def command(*words: object) -> str:
     """Return what a command of edgefl prints. Raises RuntimeError with its last words if it fails."""
-    line = [sys.executable, "-m", "edgefl", *map(str, words)]
-    done = subprocess.run(line, env=os.environ | SCALAR, capture_output=True, text=True, timeout=300)
+    done = run_edgefl(*map(str, words), env=os.environ | SCALAR)
     if done.returncode:
         raise RuntimeError(f"{words[0]} ended with {done.returncode}: {done.stderr[-1000:]}")
     return done.stdout + done.stderr
@@ -64,7 +63,7 @@ def resumed(stored: Path) -> Path:
 def served(stored: Path) -> Path:
     """The served run, whose server and devices were killed in the middle, at its end."""
     write_partitions(stored / "shares", SERVED)
-    with Cluster(stored, SERVED, stored / "shares") as cluster:
+    with Cluster(stored, SERVED, stored / "shares", process=ForkedProcess) as cluster:
         cluster.start_server(SCALAR)
         for client in range(SERVED.clients):
             cluster.start_device(client, SCALAR)

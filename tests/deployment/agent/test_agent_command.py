@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.faults.forked import ForkedCommand
 from edgefl.cli.cli import main
 from edgefl.cli.size_arguments import size
 from edgefl.deployment.agent.activity_file import Activity, write_activity
@@ -20,6 +20,7 @@ from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.deployment.device.secure_settings import warning
 from edgefl.errors import DataError, RequestError
 from edgefl.protocol.trust.identity_files import make_identity, make_operator
+from tests.forked_commands import run_edgefl
 
 PLAIN = 'state = "state"\ndata = "data.npz"\n'
 SERVER = '[[servers]]\naddress = "127.0.0.1:7000"\n'
@@ -160,13 +161,12 @@ def test_check_reads_the_samples(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_an_agent_whose_conditions_do_not_hold_asks_nobody(tmp_path: Path) -> None:
     """It says why, and waits. A second agent may not use its directory."""
-    words = [sys.executable, "-m", "edgefl", *agent(tmp_path, conditions={"max_celsius": 60})]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as first:
+    words = agent(tmp_path, conditions={"max_celsius": 60})
+    with ForkedCommand(words) as first:
         assert first.stderr is not None
         assert first.stderr.readline()[20:] == "INFO not training: temperature unknown; expected at most 60.0\n"
-        second = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        second = run_edgefl(*words)
         assert (second.returncode, second.stderr.count("is in use by another process")) == (1, 1)
-        first.kill()
 
 
 def test_samples_are_read_again_when_their_file_has_changed(tmp_path: Path) -> None:

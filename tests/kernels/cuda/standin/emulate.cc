@@ -107,8 +107,14 @@ unsigned turn(unsigned i, unsigned count, unsigned pass) {
     return (i % 2 ? count - 1 - i / 2 : i / 2 + pass) % count;
 }
 
+// What all kernels declare is 1.7 MB. With stores of single bytes, a test of training steps took 32 s of CPU instead of
+// 4.3 s. memset is not called, because the address sanitizer's memset complains of the zones between the arrays.
 __attribute__((no_sanitize("address"))) void spoil_shared() {
-    for (volatile char* p = &__start_efl_shared; p < &__stop_efl_shared; ++p) *p = char(0xff);
+    using Words __attribute__((vector_size(32), may_alias, aligned(1))) = long long;
+    volatile char* p = &__start_efl_shared;
+    for (; &__stop_efl_shared - p >= long(sizeof(Words)); p += sizeof(Words))
+        *reinterpret_cast<volatile Words*>(p) = Words{-1, -1, -1, -1};
+    for (; p < &__stop_efl_shared; ++p) *p = char(0xff);
 }
 
 void place(unsigned thread) {
