@@ -1,7 +1,8 @@
 """The shares of active neurons and the batch sizes that fit a number of bytes, for the owner of a device.
 
-The account is `exact`. So a learner with this limit runs the chosen batch and refuses the next larger one. The
-interpreter, its libraries and the data set need memory in addition.
+The account is `exact`, of steps that compute nothing again. So a learner with this limit runs the chosen batch as it
+is, and the next larger batch only if parts of its forward pass are computed again (plans.py). The interpreter, its
+libraries and the data set need memory in addition.
 """
 
 from __future__ import annotations
