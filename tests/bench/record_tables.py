@@ -100,6 +100,17 @@ def held_out() -> Rows:
     return rows
 
 
+def appendix_65() -> Rows:
+    """Return FedUmf's tables A1 and A2 at 65 %: rounds to 80 % over FedAvg's, the paper's and ours, by partition."""
+    records = [of_paper(f"appendix-65-{name}") for name in ("iid", "dirichlet", "lognormal")]
+    rows: Rows = {}
+    for label in fedumf_appendix.METHODS.values():
+        ratios = [record.get(f"{label}: rounds to 80 % over FedAvg's") for record in records]
+        own = [record[f"{label}: accuracy, last 10 rounds"]["ours"] for record in records]
+        rows[label] = [value for each in ratios if each for value in (each["paper"], each["ours"])] + own
+    return rows
+
+
 def synthetic() -> Rows:
     """Return the accuracies, and FedUmf's difference from FedAvg with its interval."""
     rows, labels = {}, (*fedumf_appendix.RIVALS.values(), "FedUmf + FedDC")

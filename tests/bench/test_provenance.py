@@ -131,6 +131,7 @@ TABLES = {
     ),
     "FedSPU, sub-models": Source(record_tables.alike_sub_models, made=("fedspu-similarity.json",)),
     "FedUmf": Source(records.fedumf, made=("rounds-*.json", "appendix.json")),
+    "FedUmf at 65 %": Source(record_tables.appendix_65, made=("appendix-65-*.json",)),
     "FedUmf, drawn data": Source(record_tables.synthetic, made=("synthetic-3.json", "synthetic-13.json")),
     "PFLEGO": Source(records.pflego, made=("pflego-fashion*.json", "pflego-omniglot.json")),
     "PFLEGO, figure 7": Source(record_tables.head_steps),

@@ -62,8 +62,8 @@ class GraphLearner:
     model        model whose parameters are copied. Its own arrays are not changed
     backend      "native", "numba" or "reference". None: kernels.backend chooses
     dtype        float32, or float64 with the reference backend (then samples must be uint8 or float64)
-    limit_bytes  bound of `memory` where no other learner runs. A step beyond it computes parts of its forward pass again
-                 with equal bits, or raises MemoryLimitError. Evaluation takes smaller chunks. None: no limit
+    limit_bytes  bound of `memory` where no other learner runs. A step beyond it computes parts of its forward pass once
+                 more with equal bits, or raises MemoryLimitError. Evaluation takes smaller chunks. None: no limit
     Raises       GraphError if the parameters do not fit the graph. BackendError for float64 on another backend.
                  MemoryLimitError if the parameters alone exceed the limit
     """
