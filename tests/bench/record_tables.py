@@ -74,13 +74,13 @@ def ahead(study: Study, place: str) -> Rows:
     return rows
 
 
-def beside_rivals() -> Rows:
+def beside_rivals(place: str = "digits") -> Rows:
     """Return accuracy, worst tenth, both after adaptation, and accuracy at FedSPU's bytes, then megabytes, and how far
     FedSPU is ahead at its bytes, with the interval.
     """
     rows = {}
     for alpha, study in ((".1", fair.FAIR), ("1", rivals.FAIR_1)):
-        known = _known(study, "digits")
+        known = _known(study, place)
         for name in (each for each in rivals.RIVALS if not each.endswith(fair.ADAPTED)):
             at_bytes = fair.at_equal(known, name)[0]
             scores = [100 * figure.mean for figure in (*fair.figures(known, name), at_bytes) if figure.mean is not None]

@@ -16,6 +16,7 @@ from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import INPUT, Graph, Node
 from edgefl.models.graph.operations import BatchNorm, Dropout, Embedding, Linear
 from edgefl.models.neurons.neuron_set import NeuronSet
+from tests.kernels.cuda import standin
 
 from .graphs import GRAPHS, model, samples
 from .test_recompute import DEEP
@@ -115,6 +116,18 @@ def test_a_limit_and_parts_go_together() -> None:
     assert limited.memory()["arena"] < free.memory()["arena"]
     for name, value in free.read().items():
         np.testing.assert_array_equal(limited.read()[name], value)
+
+
+def test_parts_read_their_rows_of_every_batch_on_a_device() -> None:
+    standin.backend()
+    data, found = samples(PLAIN["mlp"], 14), []
+    for backend in ("native", "cuda"):
+        learner = GraphLearner(model(PLAIN["mlp"]), backend)
+        for batches in (BATCHES, [BATCHES[1][::-1].copy()]):
+            learner.fit(data, batches, SGD(0.1, micro_batch=3))
+        found.append(dict(learner.read()))
+    for name, value in found[0].items():
+        np.testing.assert_allclose(found[1][name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 def test_what_has_no_parts_is_refused() -> None:
