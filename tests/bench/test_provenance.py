@@ -121,6 +121,10 @@ TABLES = {
     "FedSPU, 500 rounds, alpha .1": Source(partial(records.fedspu, "0.1"), made=("fedspu-0.1.json",)),
     "FedSPU, 500 rounds, alpha .5": Source(partial(records.fedspu, "0.5"), made=("fedspu-0.5.json",)),
     "FedSPU, rivals": Source(record_tables.beside_rivals, made=("fair/digits-*.json", "fair-1/digits-*.json")),
+    "FedSPU, rivals on EMNIST": Source(
+        partial(record_tables.beside_rivals, "emnist-5000"),
+        made=("fair/emnist-5000-*.json", "fair-1/emnist-5000-*.json"),
+    ),
     "FedSPU, energy": Source(
         record_tables.energy_of_clients,
         made=tuple(
