@@ -25,6 +25,7 @@ from edgefl.study.memory_meter import resident_bytes
 
 
 def main() -> None:
+    """Print what the arguments ask for."""
     file, case, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
     limits = [tuple(map(int, each.split(":"))) for each in sys.argv[4:]]
     native.set_threads(1)

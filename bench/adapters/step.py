@@ -42,11 +42,13 @@ def measured(folder: Path, repeats: int) -> Iterator[dict[str, object]]:
 
 
 def own_step(folder: Path) -> Callable[[], object]:
+    """Return a step of edgefl over one batch."""
     learner, data, rows = GraphLearner(gpt2.model(folder)), gpt2.samples(), np.arange(gpt2.BATCH, dtype=np.int32)
     return lambda: learner.fit(data, [rows], SGD(0.01))
 
 
 def peft_step() -> Callable[[], object]:
+    """Return a step of torch with peft over that batch."""
     module, data = gpt2.with_peft(gpt2.module()), gpt2.samples()
     x, y = torch.from_numpy(data.x).long(), torch.from_numpy(data.y).long().reshape(-1)
     optimiser = torch.optim.SGD([each for each in module.parameters() if each.requires_grad], lr=0.01)
