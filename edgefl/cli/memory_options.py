@@ -53,8 +53,8 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--saved", choices=SAVED, default="fp32", help=saved)
     parts = (
         "most examples that pass through the model at once. The gradients of the parts of a batch are summed before "
+        "the step. Only the account exact counts it. (default: whole batches)"
     )
-    parts += "the step. Only the account exact counts it. (default: whole batches)"
     training.add_argument("--micro-batch", type=int, default=0, metavar="N", help=parts)
     add_backend(training)
 
@@ -78,8 +78,10 @@ def _add_output(output: argparse._ArgumentGroup) -> None:
     output.add_argument("--measure", action="store_true", help=measure)
     tensors = "list the tensors of the arena. The list needs the account exact."
     output.add_argument("--tensors", action="store_true", help=tensors)
-    picture = "file for a picture of the accounts over the share of trained neurons, or with --plan of the memory over "
-    picture += "a step. The picture needs matplotlib."
+    picture = (
+        "file for a picture of the accounts over the share of trained neurons, or with --plan of the memory over a "
+        "step. The picture needs matplotlib."
+    )
     output.add_argument("--plot", type=Path, metavar="FILE", help=picture)
 
 

@@ -31,16 +31,17 @@ NOTES = (
     "work: multiply-accumulates, and values read and written, where 1 is the step that computes nothing again",
     "A learner whose limit lies between two rows takes a plan that fits, with the bits of the first row.",
 )
+MEASURED = "learner and peak: what a learner with this limit held, and its process at most"
 
 
 def answer(training: TrainingConfiguration, keeps: Sequence[float], options: argparse.Namespace) -> int:
     """Print the plans of a step, or write them as JSON. Return the exit code.
 
-    Raises  ValueError for several shares, with --fit, --tensors or a method whose round has several kinds of steps
+    Raises  ValueError for several shares, with --board, --fit or --tensors, or for a method whose round has several
+            kinds of steps
     """
-    given = [f"--{name}" for name in ("fit", "tensors") if getattr(options, name)]
-    if given:
-        raise ValueError(f"--plan with {' and '.join(given)}; expected one of them")
+    if given := [f"--{name}" for name in ("board", "fit", "tensors") if getattr(options, name)]:
+        raise ValueError(f"--plan with {given[0]}; expected one of them")
     if len(keeps) > 1:
         raise ValueError(f"--plan with {len(keeps)} shares; expected one share, such as --keep .5")
     if options.plot is not None:
@@ -99,8 +100,5 @@ def _print(
     title = f"{training.model}, batch {training.batch}, method {training.method}: memory and work of a step"
     console.print(title, soft_wrap=True, highlight=False)
     console.print(table)
-    notes = [*NOTES, "learner and peak: what a learner with this limit held, and its process at most"][
-        : None if names else -1
-    ]
-    for note in notes:
+    for note in (*NOTES, *((MEASURED,) if names else ())):
         console.print(note, soft_wrap=True, highlight=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from edgefl.errors import TrainingError
 from edgefl.learning.batches import keyed
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Batches, FitResult, Samples
@@ -28,6 +29,10 @@ class ModuleTraining:
     def fit(self, samples: Samples, batches: Batches, optimizer: Optimizer, options: FitOptions) -> FitResult:
         """Take one step per batch, in order, like TorchLearner.fit. The options have no cut."""
         passes, trainable = self._passes, options.trainable
+        if optimizer.micro_batch:
+            raise TrainingError(
+                f"micro_batch={optimizer.micro_batch} with a learner of torch; expected 0, whole batches"
+            )
         passes.check(samples)
         sizes_of(batches, len(samples))
         positions = self._parameters.trained(trainable)

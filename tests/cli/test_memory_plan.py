@@ -64,6 +64,7 @@ def test_parts_of_a_batch_take_less_which_a_learner_holds(capsys: pytest.Capture
     ("options", "said"),
     [
         (["--fit", "24MB"], "--plan with --fit; expected one of them"),
+        (["--board", "pi4"], "--plan with --board; expected one of them"),
         (["--keep", ".5,1"], "--plan with 2 shares; expected one share, such as --keep .5"),
         (["--method", "pflego"], "plans with method=pflego; expected another method"),
         (["--plot", "plan.xyz"], "plan.xyz"),

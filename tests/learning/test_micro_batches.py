@@ -14,8 +14,10 @@ from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import INPUT, Graph, Node
-from edgefl.models.graph.operations import BatchNorm, Dropout, Embedding, Linear
+from edgefl.models.graph.auxiliary_outputs import AuxiliaryOutput
+from edgefl.models.graph.operations import BatchNorm, Dropout, Embedding, Flatten, Linear
 from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.torch import TorchLearner
 from tests.kernels.cuda import standin
 
 from .graphs import GRAPHS, model, samples
@@ -28,6 +30,17 @@ PLAIN = {
     if not any(isinstance(node.op, BatchNorm) or node.op.drops for node in graph.nodes)
 }
 WORDS = Graph((5,), (Node("words", Embedding(11, 6), (INPUT,)), Node("fc", Linear(6, 4), ("words",))))
+MIXED = Graph(
+    (5,),
+    (
+        Node("words", Embedding(11, 6), (INPUT,)),
+        Node("flat", Flatten(), ("words",)),
+        Node("kind", Linear(30, 3), ("flat",)),
+        Node("fc", Linear(6, 4), ("words",)),
+    ),
+    auxiliary=(AuxiliaryOutput("kind", 0.5),),
+)
+"""A label at each place, and as an auxiliary output one label for the sentence."""
 DROPPING = Graph(
     (6,),
     (Node("fc1", Linear(6, 8), (INPUT,)), Node("drop", Dropout(0.5), ("fc1",)), Node("fc2", Linear(8, 5), ("drop",))),
@@ -68,16 +81,18 @@ def test_parts_take_the_step_of_the_whole_batch(name: str, optimizer: str) -> No
     [
         (WORDS, CrossEntropy(ignore_index=2)),
         (PLAIN["mlp"], CrossEntropy(label_smoothing=0.1)),
-        (PLAIN["mlp"], BinaryCrossEntropy()),
+        (PLAIN["mlp"], BinaryCrossEntropy(pos_weight=(2.0, 1.0, 0.5, 3.0, 1.0))),
+        (MIXED, CrossEntropy()),
     ],
-    ids=["places", "smoothed", "decisions"],
+    ids=["places", "smoothed", "decisions", "an auxiliary output of another kind"],
 )
 def test_other_losses_count_every_example_alike(graph: Graph, loss: Loss) -> None:
     chance = np.random.default_rng(3)
     shape = (14, *graph.output_shape[1:]) if loss.has_labels else (14, *graph.output_shape)
     y = chance.integers(0, 4, shape).astype(np.int32) if loss.has_labels else chance.integers(0, 2, shape).astype(float)
-    x = chance.integers(0, 11, (14, 5)) if graph is WORDS else samples(graph, 14, dtype=np.float64).x
-    data = Samples(x.astype(float), y, loss=loss)
+    x = chance.integers(0, 11, (14, 5)) if graph in (WORDS, MIXED) else samples(graph, 14, dtype=np.float64).x
+    more = (chance.integers(0, 3, 14).astype(np.int32),) if graph is MIXED else ()
+    data = Samples(x.astype(float), y, loss=loss, auxiliary=more)
     _, whole = _trained(graph, data, SGD(0.1))
     _, found = _trained(graph, data, SGD(0.1, micro_batch=3))
     for parameter, value in whole.items():
@@ -135,6 +150,8 @@ def test_what_has_no_parts_is_refused() -> None:
         SGD(0.1, micro_batch=-1)
     with pytest.raises(TrainingError, match="micro_batch=2 with dropout or noise; expected a model without"):
         GraphLearner(model(DROPPING)).fit(samples(DROPPING, 14), BATCHES, SGD(0.1, micro_batch=2))
+    with pytest.raises(TrainingError, match="micro_batch=2 with a learner of torch; expected 0, whole batches"):
+        TorchLearner(model(DROPPING)).fit(samples(DROPPING, 14), BATCHES, SGD(0.1, micro_batch=2))
     data = samples(PLAIN["mlp"], 14)
     weighted = Samples(data.x, data.y, loss=CrossEntropy(weight=(1.0,) * PLAIN["mlp"].output_shape[0]))
     with pytest.raises(TrainingError, match="expected a loss without weights of classes"):

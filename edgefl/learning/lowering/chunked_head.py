@@ -20,6 +20,7 @@ from edgefl.learning.lowering.loss import ends_of, record_places
 from edgefl.learning.lowering.recorder import Recorder, Scope
 from edgefl.learning.lowering.saved_inputs import weight_and_bias
 from edgefl.learning.lowering.schedule import LOSS, Tensor, TrainedBlock
+from edgefl.learning.lowering.turned_weight import CELLS
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import Conv2d
 
@@ -80,7 +81,7 @@ def chunked_head(recorder: Recorder, node: Node, of: Loss, size: int, trains: bo
         part = recorder.new((count, *x.shape[1:]))
         recorder.call("get_channels", _examples(x), first, _examples(part))
         logits = recorder.new((count, classes, *extents))
-        recorder.call("conv2d_forward", part, weight, bias, logits, *SETTINGS)
+        recorder.call("conv2d_forward", part, weight, bias, logits, *CELLS)
         recorder.node = LOSS
         flat = logits.view(count, classes, math.prod(extents))
         record_places(recorder, of, flat, ends_of(flat if trains else None), first)
@@ -89,12 +90,9 @@ def chunked_head(recorder: Recorder, node: Node, of: Loss, size: int, trains: bo
         if features is not None:
             below = recorder.like(part)
             needed = recorder.channels_needed(node.name), recorder.channels_needed(node.inputs[0])
-            recorder.call("conv2d_grad_input", logits, weight, below, *SETTINGS, *needed)
+            recorder.call("conv2d_grad_input", logits, weight, below, *CELLS, *needed)
             recorder.call("put_channels", _examples(below), first, _examples(features))
     return ChunkedHead(node.name, dict(found), features)
-
-
-SETTINGS = ((1, 1), (0, 0), (1, 1), 1)  # stride, padding, dilation and groups of windows of one cell
 
 
 def _examples(x: Tensor) -> Tensor:
@@ -125,6 +123,6 @@ def _add_parameters(
             recorder.call("channel_sum", dlogits.channels, values, block.rows)
         else:
             columns = recorder.scope.active.saved[node.name], node.op.in_channels
-            recorder.call("conv2d_grad_weight", part, dlogits, values, *SETTINGS, block.rows, *columns)
+            recorder.call("conv2d_grad_weight", part, dlogits, values, *CELLS, block.rows, *columns)
         if first:
             recorder.call("add", block.values, values, block.values)

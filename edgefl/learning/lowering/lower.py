@@ -151,7 +151,7 @@ def _lowered(
 
 
 class Recorded(NamedTuple):
-    """What the recorded passes leave: the output of a forward pass, states of updates, and gradients."""
+    """The results of recorded passes: the output of a forward pass, states of updates, and gradients."""
 
     output: Tensor | None
     states: tuple[Companion, ...] = ()
@@ -219,8 +219,8 @@ def _trained(
         if head is None:
             record_loss(recorder, of, output, None)
         return Recorded(None)
-    start = head or part.weighted(recorder, _gradient(recorder, nodes[-1], of, output))
-    further = {name: part.weighted(recorder, gradient) for name, gradient in further.items()}
+    start = head or part.weighted(recorder, of, _gradient(recorder, nodes[-1], of, output))
+    further = {name: part.weighted(recorder, of, gradient) for name, gradient in further.items()}
     passes = backward(recorder, nodes, start, further, replays)
     if not part.is_last:
         sums.add(passes)

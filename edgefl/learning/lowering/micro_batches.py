@@ -7,6 +7,7 @@ statistics of a part, and running statistics follow each part.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -38,9 +39,13 @@ class BatchPart(NamedTuple):
         index = IndexPart(self.first, self.size)
         return tuple(index if isinstance(arg, Slot) and arg.name == "index" else arg for arg in args)
 
-    def weighted(self, recorder: Recorder, gradient: Tensor) -> Tensor:
-        """Return the gradient of the part's mean loss as a part of the gradient of the batch's mean loss."""
-        if any(call.op == PLACES for call in recorder.calls) or self.size == self.whole:
+    def weighted(self, recorder: Recorder, of: Loss, gradient: Tensor) -> Tensor:
+        """Return the gradient of the part's mean loss as a part of the gradient of the batch's mean loss.
+
+        Cross-entropy at each place is such a part already.
+        """
+        is_of_places = isinstance(of, CrossEntropy) and math.prod(gradient.shape[2:]) > 1
+        if is_of_places or self.size == self.whole:
             return gradient
         found = scaled(recorder, gradient, self.size / self.whole)
         recorder.keep(found)  # so it is not narrowed to float16

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -224,7 +223,7 @@ class Recorder:
 
 def changed_parameters(op: str, args: tuple[Any, ...]) -> Iterator[tuple[Any, bool]]:
     """Yield each argument of a call, and whether it is a parameter that the call changes."""
-    for row, arg in zip_longest(TABLE[op].arguments, args):
+    for row, arg in zip(TABLE[op].arguments, args, strict=False):
         yield arg, isinstance(arg, Param) and bool(row.access)
 
 
