@@ -55,7 +55,7 @@ class ParameterAccess:
 
     def arrays(self) -> dict[str, Array]:
         """Return every parameter as it is now, by name. An array may be the store's own."""
-        return {name: self._store.weights.read(name) for name in self._store.weights}
+        return {name: self._store.weights.held(name) for name in self._store.weights}
 
     def _write_whole(self, new: Mapping[str, Array]) -> None:
         for name, value in new.items():

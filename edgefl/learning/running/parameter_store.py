@@ -1,7 +1,7 @@
 """ParameterStore: the memory of a learner's parameters, and the mask that they keep to. No pass runs here.
 
 A parameter lies whole in one block with others, or it is a sparse weight and lies as the values at its mask
-(weight_arrays.py). lowering/sparse_weight.py decides which weights are sparse.
+(weight_arrays.py). A quantized parameter stays the QuantizedArray that it was given, whose codes are never written. lowering/sparse_weight.py decides which weights are sparse.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from edgefl.learning.lowering.gradients import rows_cols_inner
 from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.learning.running.weight_arrays import Compact, Weights
+from edgefl.models.graph.quantized_array import QuantizedArray
 from edgefl.models.neurons.model_spec import ModelSpec
 
 
 class ParameterStore:
     """The parameters of one learner by torch's name.
 
-    params       array of each parameter to which schedules refer: the whole parameter, or the values of a sparse weight
+    params       array of each parameter to which schedules refer: the whole parameter, the values of a sparse weight, or
+                 the codes of a quantized parameter
     sparse       sparse weights by name
     weights      mapping of each name to an array of the parameter's shape
     restriction  mask that the parameters keep to
@@ -108,7 +110,7 @@ class ParameterStore:
     def _lay_out(self, sparse: Sparse, restriction: Restriction) -> None:
         """Move the parameters into new memory: these weights as values at the mask, and the others into one block."""
         before = Weights(dict(self.params), dict(self.sparse), self.home)
-        whole = {name: before.read(name) for name in before if name not in sparse}
+        whole = {name: before.held(name) for name in before if name not in sparse}
         self.sparse.clear()
         for name, plan in sparse.items():
             self.sparse[name] = compact = Compact(plan, self.dtype, self.home)
@@ -130,14 +132,20 @@ def own_params(params: Mapping[str, Array], shared: Mapping[str, Array]) -> dict
 
 def padded_bytes(arrays: Iterable[Array], dtype: np.dtype[Any]) -> int:
     """Return the bytes of these arrays in this type, where each array begins on a cache line."""
-    return sum(aligned(array.size * dtype.itemsize) for array in arrays)
+    return sum(
+        array.nbytes if isinstance(array, QuantizedArray) else aligned(array.size * dtype.itemsize) for array in arrays
+    )
 
 
 def _flat_views(params: Mapping[str, Array], dtype: np.dtype[Any], home: BackendMemory) -> dict[str, Array]:
-    """Copy the parameters into one new block, each on a cache line, and return views of them."""
-    flat = home.block(padded_bytes(params.values(), dtype))
-    views, start = {}, 0
-    for name, value in params.items():
+    """Copy the parameters into one new block, each on a cache line, and return views of them.
+
+    Quantized parameters are returned as they are.
+    """
+    whole = {name: value for name, value in params.items() if not isinstance(value, QuantizedArray)}
+    flat = home.block(padded_bytes(whole.values(), dtype))
+    views, start = dict(params), 0
+    for name, value in whole.items():
         size = value.size * dtype.itemsize
         views[name] = flat[start : start + size].view(dtype).reshape(value.shape)
         views[name][...] = value

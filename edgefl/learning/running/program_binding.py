@@ -15,11 +15,13 @@ from edgefl.learning.lowering.schedule import (
     Companion,
     IndexPart,
     Param,
+    Scale,
     Schedule,
     Slot,
     Structure,
     Tensor,
 )
+from edgefl.models.graph.quantized_array import QuantizedArray
 
 Array = NDArray[Any]
 _DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}
@@ -51,7 +53,11 @@ class ScheduleMemory:
         if isinstance(arg, Tensor):
             return self.view(schedule, arg)
         if isinstance(arg, Param):
-            return self._params[arg.name].reshape(arg.shape)
+            held = self._params[arg.name]
+            return held.codes.reshape(*arg.shape, -1) if isinstance(held, QuantizedArray) else held.reshape(arg.shape)
+        if isinstance(arg, Scale):
+            scale = self._params[arg.param].scale  # type: ignore[attr-defined]
+            return scale.astype(self._floats, copy=False)
         if isinstance(arg, Structure):
             return self._structures[arg]
         if isinstance(arg, Slot):
