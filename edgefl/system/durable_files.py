@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain, takewhile
 from pathlib import Path
@@ -23,8 +23,13 @@ import numpy as np
 import safetensors
 
 from edgefl.errors import RequestError, RunError
+from edgefl.system.safetensors_files import read_arrays
 
 DIGEST = "sha256"
+JOINED_BYTES = 1 << 20  # bytes up to which pieces are joined, and bytes of a file that are read at once
+
+Piece = bytes | memoryview
+"""Some bytes of a file. A memoryview has items of one byte."""
 
 
 def private_directory(path: Path) -> None:
@@ -65,16 +70,18 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
+def write_atomically(path: Path, data: bytes | Iterable[Piece], mode: int = 0o666) -> None:
     """Replace `path` by a file of `data`: a temporary file in its directory, fsync, rename, fsync of the directory.
 
+    data  content of the file, or its pieces one after another
     mode  permissions of the file, of which the umask of the process takes some away
     Raises  OSError if the disk refuses.
     """
     beside = temporary(path)
     try:
         with naming(path), open(beside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(data)
+            for piece in (data,) if isinstance(data, bytes) else joined(data):
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
@@ -82,6 +89,22 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
         beside.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield pieces with the small ones among them joined, so that a small file is written at once."""
+    waiting, size = list[Piece](), 0
+    for piece in pieces:
+        if waiting and size + len(piece) > JOINED_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+        if len(piece) > JOINED_BYTES:
+            yield piece
+        else:
+            waiting.append(piece)
+            size += len(piece)
+    if waiting:
+        yield b"".join(waiting)
 
 
 def why_unwritable(path: Path) -> str | None:
@@ -149,15 +172,25 @@ def load_arrays(file: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return all arrays of a safetensors file and its metadata. Raises RunError if the file is missing or corrupt."""
     try:
         with safetensors.safe_open(str(file), "numpy") as opened:
-            names = opened.keys()
-            return {name: opened.get_tensor(name) for name in names}, opened.metadata() or {}
-    except (OSError, safetensors.SafetensorError) as error:
+            metadata = opened.metadata() or {}
+        return read_arrays(file), metadata
+    except (OSError, ValueError, safetensors.SafetensorError) as error:
         raise RunError(f"{file} cannot be read ({error}); expected the file as edgefl wrote it") from None
 
 
-def sha256(data: bytes) -> str:
-    """Return the SHA-256 of the data as 64 hexadecimal digits."""
-    return hashlib.sha256(data).hexdigest()
+def sha256(data: bytes | Iterable[Piece]) -> str:
+    """Return the SHA-256 of the data, or of their pieces one after another, as 64 hexadecimal digits."""
+    found = hashlib.sha256()
+    for piece in (data,) if isinstance(data, bytes) else data:
+        found.update(piece)
+    return found.hexdigest()
+
+
+def pieces_of(file: Path) -> Iterator[bytes]:
+    """Yield the content of a file in pieces of at most JOINED_BYTES bytes. Raises OSError if it cannot be read."""
+    with open(file, "rb", buffering=0) as opened:
+        while piece := opened.read(JOINED_BYTES):
+            yield piece
 
 
 def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,7 +219,7 @@ def read_json(file: Path) -> dict[str, Any]:
 def check_sha256(file: Path, expected: str) -> None:
     """Raise RunError unless the file has this SHA-256."""
     try:
-        found = sha256(file.read_bytes())
+        found = sha256(pieces_of(file))
     except OSError as error:
         raise RunError(f"{file} cannot be read ({error})") from None
     if found != expected:

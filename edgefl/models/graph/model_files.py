@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 import safetensors
-import safetensors.numpy
 
 from edgefl.errors import GraphError
+from edgefl.kernels.memory import aligned_bytes
 from edgefl.models.graph.class_axis import outputs_of_classes
-from edgefl.models.graph.graph import Graph, Model
+from edgefl.models.graph.graph import Graph, Model, Params
 from edgefl.models.graph.json import Limits, dumps, loads
+from edgefl.system import safetensors_files
 from edgefl.system.durable_files import write_atomically
 
 GRAPH_KEY, CLASSES_KEY, UNUSED_KEY = "edgefl.graph", "edgefl.classes", "edgefl.unused"
@@ -65,15 +66,15 @@ def save(
     """
     model.graph.check(model.params)
     values = {**model.params, **model.beside()}
-    params = {name: np.asarray(value, order="C") for name, value in values.items()}
     metadata = {GRAPH_KEY: dumps(model.graph)} | class_metadata(classes, class_names)
     metadata |= {UNUSED_KEY: json.dumps(sorted(model.unused))} if model.unused else {}
-    write_atomically(Path(path), safetensors.numpy.save(params, metadata=metadata))
+    write_atomically(Path(path), safetensors_files.content(values, metadata))
 
 
 def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
     """Return the model in a file. Header and graph are checked before values are read, and the graph against `limits`.
 
+    Each parameter is read once, into memory of its own.
     Raises  GraphError if the file is not a model or contradicts itself, OSError if it cannot be opened.
     """
     refuse_foreign(path)
@@ -82,14 +83,28 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             graph, unused = _stored_graph(file, limits)
-            params = {name: file.get_tensor(name) for name in graph.parameters()}
-            return Model(graph, params, {name: file.get_tensor(name) for name in unused})
+            params = _values(Path(path), graph)
+            return Model(graph, params, {name: _unused(file, Path(path), name, params) for name in unused})
     except safetensors.SafetensorError as error:
         raise GraphError(
             f"{os.fspath(path)}: cannot be read ({error}); expected an undamaged .safetensors file"
         ) from None
     except GraphError as error:
         raise GraphError(f"{os.fspath(path)}: {error}") from None
+
+
+def _values(path: Path, graph: Graph) -> Params:
+    """Read the parameters of the graph from a file whose header has been checked."""
+    try:
+        return safetensors_files.read_arrays(path, graph.parameters(), aligned_bytes)
+    except (KeyError, TypeError, ValueError) as error:  # another file has taken its place since
+        raise GraphError(f"values cannot be read ({error!r}); expected the file whose header was read before") from None
+
+
+def _unused(file: safetensors.safe_open, path: Path, name: str, params: Params) -> np.ndarray:
+    """Return an unused value. It is the array of a parameter with equal bits, as tied weights have two names."""
+    same = safetensors_files.same_values(path, name, params)
+    return file.get_tensor(name) if same is None else params[same]
 
 
 def class_metadata(classes: Sequence[int] | None, class_names: Sequence[str] | None) -> dict[str, str]:

@@ -49,7 +49,7 @@ code only where that is smaller than both. The size of a code is estimated by en
 """
 
 from edgefl.protocol.codec.decoding import decode, decode_exchanged
-from edgefl.protocol.codec.encoding import Sizes, encode, sizes
+from edgefl.protocol.codec.encoding import Sizes, dense_head, encode, pieces, sizes
 from edgefl.protocol.codec.values import FORMATS
 
-__all__ = ["FORMATS", "Sizes", "decode", "decode_exchanged", "encode", "sizes"]
+__all__ = ["FORMATS", "Sizes", "decode", "decode_exchanged", "dense_head", "encode", "pieces", "sizes"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,21 @@ def encode(
     known: NeuronSet | Mask | None = None,
     random_stream: Stream | None = None,
 ) -> bytes:
-    """Encode an update as a payload.
+    """Encode an update as a payload. See `pieces`."""
+    return b"".join(pieces(update, spec, values=values, known=known, random_stream=random_stream))
+
+
+def pieces(
+    update: Update,
+    spec: ModelSpec,
+    *,
+    values: str = "float32",
+    known: NeuronSet | Mask | None = None,
+    random_stream: Stream | None = None,
+) -> Iterator[bytes | memoryview]:
+    """Yield a payload in pieces: all that comes before the values, then the values of each block in order.
+
+    Values in float32 are views of the blocks' own arrays, and not copied.
 
     values  "float32", which is exact bit for bit, "float16" or "bfloat16", which round to nearest even, or "int8".
             "int8" takes a byte a value and a scale for every 256 values, and rounds up or down at random
@@ -86,8 +101,17 @@ def encode(
     header = HEADER.pack(MAGIC, VERSION, flags, len(set_table) // ENTRY.size, spec.fingerprint, len(blocks))
     head = [header, known.hash() if known is not None else b"", set_table, block_table, set_bytes, flat_bytes]
     padding = bytes(-sum(map(len, head)) % ALIGNMENT)
+    yield b"".join([*head, padding])
     flat = [(name, block.values.reshape(-1)) for name, block in blocks.items()]
-    return b"".join([*head, padding, *write_values(form, flat, random_stream or stream(0, ROUNDING))])
+    yield from write_values(form, flat, random_stream or stream(0, ROUNDING))
+
+
+def dense_head(spec: ModelSpec) -> bytes:
+    """Return what comes before the values in the payload of every parameter in full, float32."""
+    header = HEADER.pack(MAGIC, VERSION, FLAGS["float32"], 0, spec.fingerprint, len(spec.params))
+    counts = (math.prod(param.shape) for param in spec.params.values())
+    head = header + b"".join(ENTRY.pack(number, DENSE, count) for number, count in enumerate(counts))
+    return head + bytes(-len(head) % ALIGNMENT)
 
 
 def sizes(data: bytes) -> Sizes:

@@ -12,20 +12,26 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import numpy as np
 
 from edgefl.errors import CodecError
-from edgefl.models.graph import Model
+from edgefl.kernels.memory import aligned_bytes
+from edgefl.models.graph import Graph, Model
 from edgefl.models.graph import json as graph_json
 from edgefl.models.graph.json import Limits
-from edgefl.models.neurons.gather import take
+from edgefl.models.graph.operations import Kind, Shape
 from edgefl.models.neurons.model_spec import ModelSpec
-from edgefl.models.neurons.update import EVERY_KIND
+from edgefl.models.neurons.update import Array, Block, Update
 from edgefl.protocol import codec
 from edgefl.protocol.codec.format import ENTRY, HEADER
 from edgefl.protocol.wire.messages import CHUNK_BYTES, ModelChunk
+from edgefl.protocol.wire.packed_model import PackedModel
 
 LENGTH_BYTES = 4
+FROM_HERE = 1  # io.SEEK_CUR
 FRAME_ALLOWANCE = 1 << 16  # bytes of a message without payloads
 DENSE_PAYLOADS = 4  # number of dense payloads that one message may carry
 LARGEST_MODEL = (  # in bytes, under Limits(). A node has at most 4 parameters
@@ -33,52 +39,96 @@ LARGEST_MODEL = (  # in bytes, under Limits(). A node has at most 4 parameters
 )
 
 
-def pack(model: Model) -> bytes:
-    """Return the bytes of a model. Raises GraphError if the parameters do not belong to the graph."""
+class Source(Protocol):
+    """The protocol of bytes that are read one after another. An open file follows this protocol."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def readinto(self, memory: memoryview, /) -> int: ...
+
+    def seek(self, size: int, whence: int, /) -> int: ...
+
+
+class _Bytes:
+    """Bytes in memory as a Source."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = memoryview(data), 0
+
+    def read(self, size: int) -> bytes:
+        self._at += size
+        return bytes(self._data[self._at - size : self._at])
+
+    def readinto(self, memory: memoryview) -> int:
+        found = self._data[self._at :][: len(memory)]
+        memory[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+    def seek(self, size: int, whence: int) -> int:
+        self._at += size
+        return self._at
+
+
+def packed(model: Model) -> PackedModel:
+    """Return a model as bytes that are made when they are asked for. The arrays of the model must not change then.
+
+    Raises  GraphError if the parameters do not belong to the graph.
+    """
     model.graph.check(model.params)
     spec = ModelSpec.of(model.graph).without_slices
     text = graph_json.dumps(model.graph).encode()
-    payload = codec.encode(take(model.params, spec, kinds=EVERY_KIND), spec)
-    return b"".join([len(text).to_bytes(LENGTH_BYTES, "little"), text, payload])
+    whole = Update({name: Block(param.shape, None, model.params[name]) for name, param in spec.params.items()})
+    return PackedModel([len(text).to_bytes(LENGTH_BYTES, "little"), text, *codec.pieces(whole, spec)])
+
+
+def pack(model: Model) -> bytes:
+    """Return the bytes of a model. Raises GraphError if the parameters do not belong to the graph."""
+    return packed(model)[:]
 
 
 def unpack(data: bytes, limits: Limits | None = None) -> Model:
-    """Unpack the model that `pack` wrote. Its parameters are read-only views of one copy of the payload.
+    """Unpack the model that `pack` wrote, as `read` does."""
+    return read(_Bytes(data), len(data), limits)
 
+
+def read(
+    source: Source,
+    size: int,
+    limits: Limits | None = None,
+    wanted: Callable[[str, Kind], bool] = lambda name, kind: True,
+) -> Model:
+    """Read the model that `pack` wrote. Each parameter is read once, into read-only memory of its own.
+
+    source  the bytes of the model, as an open file is
+    size    bytes of the model
     limits  limits of the graph, None for Limits(). They are checked before any allocation of the model's size
+    wanted  whether a parameter of this name and kind is read. The model lacks the other parameters
     Raises  GraphError if the text is not a graph within the limits. CodecError if the text has another form than `pack`
-            writes, or the rest is not all parameters of the graph.
+            writes, or the rest is not all parameters of the graph, or the bytes end before the model does
     """
-    limits = limits or Limits()
-    length = int.from_bytes(data[:LENGTH_BYTES], "little")
-    start = LENGTH_BYTES + length
-    if length > limits.text_bytes:
-        raise CodecError(f"graph text of {length} bytes; the limit is {limits.text_bytes}")
-    if len(data) < start:
-        raise CodecError(f"model of {len(data)} bytes; expected at least {start}, the size of its graph")
-    text = data[LENGTH_BYTES:start]
-    graph = graph_json.loads(text, limits)
-    if graph_json.dumps(graph).encode() != text:
-        raise CodecError(
-            f"graph text of {length} bytes in another form; expected the form that graph_json.dumps writes"
-        )
+    graph, start = _read_graph(source, size, limits or Limits())
     spec = ModelSpec.of(graph).without_slices
-    payload, size = data[start:], dense_bytes(spec)
-    if len(payload) != size:
-        raise CodecError(f"parameters of {len(payload)} bytes; expected {size}, all of them as float32")
-    blocks = codec.decode(payload, spec, limit=size).blocks
-    for name in spec.params:
-        if name not in blocks or blocks[name].index is not None:
-            raise CodecError(f"parameter {name!r} is incomplete; expected all its values")
-    return Model(graph, {name: block.values for name, block in blocks.items()})
+    expected, head = dense_bytes(spec), codec.dense_head(spec)
+    if size - start != expected:
+        raise CodecError(f"parameters of {size - start} bytes; expected {expected}, all of them as float32")
+    if (found := source.read(len(head))) != head:
+        raise _refusal(found + source.read(expected - len(head)), spec)
+    params = {}
+    for name, param in spec.params.items():
+        if wanted(name, param.kind):
+            params[name] = _read_parameter(source, param.shape)
+        else:
+            source.seek(4 * math.prod(param.shape), FROM_HERE)
+    return Model(graph, params)
 
 
-def digest(data: bytes) -> bytes:
+def digest(data: bytes | PackedModel) -> bytes:
     """Return the SHA-256, 32 bytes, that stands for a packed model in Enrol and Welcome."""
-    return hashlib.sha256(data).digest()
+    return data.digest() if isinstance(data, PackedModel) else hashlib.sha256(data).digest()
 
 
-def chunks(data: bytes, offset: int) -> Iterator[ModelChunk]:
+def chunks(data: bytes | PackedModel, offset: int) -> Iterator[ModelChunk]:
     """Yield a packed model from the byte `offset` on, in the messages that answer ModelRequest."""
     for start in range(offset, len(data), CHUNK_BYTES):
         yield ModelChunk(start, data[start : start + CHUNK_BYTES])
@@ -86,9 +136,7 @@ def chunks(data: bytes, offset: int) -> Iterator[ModelChunk]:
 
 def dense_bytes(spec: ModelSpec) -> int:
     """Return the size in bytes of the codec payload of every parameter in full, float32."""
-    scalars = sum(math.prod(param.shape) for param in spec.params.values())
-    head = HEADER.size + ENTRY.size * len(spec.params)
-    return head + -head % 4 + 4 * scalars
+    return len(codec.dense_head(spec)) + sum(4 * math.prod(param.shape) for param in spec.params.values())
 
 
 def frame_cap(model_bytes: int) -> int:
@@ -96,3 +144,40 @@ def frame_cap(model_bytes: int) -> int:
     payloads.
     """
     return FRAME_ALLOWANCE + DENSE_PAYLOADS * model_bytes
+
+
+def _read_graph(source: Source, size: int, limits: Limits) -> tuple[Graph, int]:
+    """Read the graph at the beginning of a packed model of `size` bytes. Return it with the number of bytes read."""
+    length = int.from_bytes(source.read(min(size, LENGTH_BYTES)), "little")
+    start = LENGTH_BYTES + length
+    if length > limits.text_bytes:
+        raise CodecError(f"graph text of {length} bytes; the limit is {limits.text_bytes}")
+    if size < start:
+        raise CodecError(f"model of {size} bytes; expected at least {start}, the size of its graph")
+    text = source.read(length)
+    graph = graph_json.loads(text, limits)
+    if graph_json.dumps(graph).encode() != text:
+        raise CodecError(
+            f"graph text of {length} bytes in another form; expected the form that graph_json.dumps writes"
+        )
+    return graph, start
+
+
+def _read_parameter(source: Source, shape: Shape) -> Array:
+    """Read the values of a parameter, which come next, into read-only memory."""
+    memory = aligned_bytes(4 * math.prod(shape))
+    if (count := source.readinto(memory.data)) != memory.size:
+        raise CodecError(f"{count} bytes of a parameter; expected {memory.size}")
+    values = memory.view("<f4").astype(np.float32, copy=False).reshape(shape)
+    values.flags.writeable = False
+    return values
+
+
+def _refusal(payload: bytes, spec: ModelSpec) -> CodecError:
+    """Return what is wrong with the payload of a model that does not begin as it should."""
+    try:
+        blocks = codec.decode(payload, spec, limit=len(payload)).blocks
+    except CodecError as error:
+        return error
+    name = next(each for each in spec.params if each not in blocks or blocks[each].index is not None)
+    return CodecError(f"parameter {name!r} is incomplete; expected all its values")

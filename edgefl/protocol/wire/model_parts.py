@@ -14,6 +14,7 @@ from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import CHUNK_BYTES, MOST_PARTS, ModelChunk, ModelPart
 from edgefl.protocol.wire.model_message import digest
+from edgefl.protocol.wire.packed_model import PackedModel
 
 VALUE_BYTES = 4
 LEAST_BYTES = 128  # bytes of the smallest part that is listed. An entry of the list has about 50 bytes
@@ -22,7 +23,7 @@ Range = tuple[int, int]
 """The first byte of a range in a packed model, and the byte after its last."""
 
 
-def frozen_parts(graph: Graph, packed: bytes) -> list[ModelPart]:
+def frozen_parts(graph: Graph, packed: bytes | PackedModel) -> list[ModelPart]:
     """Return the parts of a packed model in the order of their offsets: at most MOST_PARTS parts, the largest ones.
 
     graph   graph of the packed model
@@ -33,7 +34,7 @@ def frozen_parts(graph: Graph, packed: bytes) -> list[ModelPart]:
     offset, found = len(packed) - sum(sizes.values()), []
     for name, size in sizes.items():
         if params[name].kind == "frozen" and size >= LEAST_BYTES:
-            found.append(ModelPart(offset, size, digest(packed[offset : offset + size])))
+            found.append(ModelPart(offset, size, _digest(packed, offset, offset + size)))
         offset += size
     largest = sorted(found, key=lambda part: -part.size)[:MOST_PARTS]
     return sorted(largest, key=lambda part: part.offset)
@@ -66,8 +67,12 @@ def missing_from(offset: int, end: int, held: Iterable[Range]) -> list[Range]:
     return [*found, (offset, end)] if offset < end else found
 
 
-def chunks_of(data: bytes, ranges: Iterable[Range]) -> Iterator[ModelChunk]:
+def chunks_of(data: bytes | PackedModel, ranges: Iterable[Range]) -> Iterator[ModelChunk]:
     """Yield these ranges of a packed model, in the messages that answer PartialModelRequest."""
     for first, end in ranges:
         for start in range(first, end, CHUNK_BYTES):
             yield ModelChunk(start, data[start : min(start + CHUNK_BYTES, end)])
+
+
+def _digest(packed: bytes | PackedModel, first: int, end: int) -> bytes:
+    return packed.digest(first, end) if isinstance(packed, PackedModel) else digest(packed[first:end])

@@ -127,4 +127,6 @@ def test_files_give_a_shared_weight_its_present_value_under_all_names(tmp_path: 
     graph = chain((2,), ("a", Linear(2, 2, bias=False)), ("r", ReLU()), ("b", Linear(2, 2, bias=False), "a"))
     model = Model(graph, {"a.weight": np.ones((2, 2), np.float32)}, {"b.weight": np.zeros((2, 2), np.float32)})
     save(tmp_path / "m.safetensors", model)
-    assert load(tmp_path / "m.safetensors").unused["b.weight"].tolist() == [[1, 1], [1, 1]]
+    found = load(tmp_path / "m.safetensors")
+    assert found.unused["b.weight"].tolist() == [[1, 1], [1, 1]]
+    assert found.unused["b.weight"] is found.params["a.weight"], "equal values take memory once"
