@@ -17,7 +17,7 @@ import numpy as np
 
 from edgefl.kernels.table import FAMILIES
 from edgefl.learning.lowering.channel_sets import count
-from edgefl.learning.lowering.schedule import Index, KernelCall, Param, Schedule, Structure, Tensor
+from edgefl.learning.lowering.schedule import Codes, Index, KernelCall, Param, Schedule, Structure, Tensor
 
 Pair = tuple[int, int]
 
@@ -128,9 +128,9 @@ def _size(of: Tensor | Param) -> int:
 
 
 def _pointwise_grad_input(
-    dy: Tensor, codes: Param, row_scale: object, col_scale: object, dx: Tensor, outs: Index = None, ins: Index = None
+    dy: Tensor, codes: Codes, row_scale: object, col_scale: object, dx: Tensor, outs: Index = None, ins: Index = None
 ) -> int:
-    rows, cols = (size if ids is None else len(ids) for ids, size in zip((outs, ins), codes.shape, strict=True))
+    rows, cols = (size if ids is None else len(ids) for ids, size in zip((outs, ins), codes.shape[:2], strict=True))
     return _positions(dx) * rows * cols
 
 

@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from edgefl.learning.lowering.schedule import Param, Scale, Tensor
+from edgefl.learning.lowering.schedule import Codes, Param, Scale, Tensor
 from edgefl.models.graph.operations import Shape
+from edgefl.models.graph.quantized_array import BYTES
 from edgefl.models.graph.quantized_parameters import QuantizedParameter
 
 QUANTIZED = frozenset({"pointwise_forward", "pointwise_grad_input", "embedding_stored", "widen_weight"})
@@ -24,6 +25,8 @@ class CallRecorder(Protocol):
 
     @property
     def quantized(self) -> Mapping[str, QuantizedParameter]: ...
+
+    def rows(self, name: str) -> int: ...
 
     def new(self, shape: Shape) -> Tensor: ...
 
@@ -46,15 +49,17 @@ def widened_call(recorder: CallRecorder, op: str, args: tuple[Any, ...]) -> Call
 
 def _widened(recorder: CallRecorder, quantized: QuantizedParameter, param: Param) -> Tensor:
     """Record the call that widens a parameter, and return its values in the shape of `param`."""
-    rows = param.shape[0]
-    values = recorder.new((rows, math.prod(param.shape[1:])))
-    recorder.call("widen_weight", Param(param.name, values.shape), *_scales(quantized), values)
+    rows = recorder.rows(param.name)
+    values = recorder.new((rows, math.prod(param.shape) // rows))
+    recorder.call("widen_weight", *_weight(quantized, values.shape), values)
     return values.view(*param.shape)
 
 
-def _scales(quantized: QuantizedParameter) -> tuple[Scale | None, Scale | None]:
-    scale = None if quantized.precision == "bfloat16" else Scale(quantized.name)
-    return (scale, None) if quantized.axis == 0 else (None, scale)
+def _weight(quantized: QuantizedParameter, shape: Shape) -> tuple[Codes, Scale | None, Scale | None]:
+    """Return the codes, the scales of rows and the scales of columns of a parameter of this shape, [rows, columns]."""
+    codes = Codes(quantized.name, (*shape, BYTES[quantized.precision]))
+    scale = None if quantized.precision == "bfloat16" else Scale(quantized.name, shape[quantized.axis])
+    return (codes, scale, None) if quantized.axis == 0 else (codes, None, scale)
 
 
 def _forward(
@@ -62,20 +67,18 @@ def _forward(
 ) -> Call | None:
     if not _is_pointwise(x, y, weight, settings):
         return None
-    codes = Param(weight.name, weight.shape[:2])
-    return "pointwise_forward", (_flat(x), codes, *_scales(quantized), bias, _flat(y))
+    return "pointwise_forward", (_flat(x), *_weight(quantized, weight.shape[:2]), bias, _flat(y))
 
 
 def _grad_input(quantized: QuantizedParameter, dy: Tensor, weight: Param, dx: Tensor, *settings: Any) -> Call | None:
     *window, outs, ins = settings
     if not _is_pointwise(dy, dx, weight, tuple(window)):
         return None
-    codes = Param(weight.name, weight.shape[:2])
-    return "pointwise_grad_input", (_flat(dy), codes, *_scales(quantized), _flat(dx), outs, ins)
+    return "pointwise_grad_input", (_flat(dy), *_weight(quantized, weight.shape[:2]), _flat(dx), outs, ins)
 
 
 def _lookup(quantized: QuantizedParameter, ids: Any, weight: Param, y: Tensor) -> Call:
-    return "embedding_stored", (ids, weight, *_scales(quantized), y)
+    return "embedding_stored", (ids, *_weight(quantized, weight.shape), y)
 
 
 DIRECT: dict[str, Callable[..., Call | None]] = {

@@ -127,6 +127,10 @@ class Recorder:
     def quantized(self) -> Mapping[str, QuantizedParameter]:
         return self.scope.graph.quantized_by_name
 
+    def rows(self, name: str) -> int:
+        """Return the extent of a parameter's first axis."""
+        return self.scope.spec.params[name].shape[0]
+
     def new(self, shape: Shape, kind: BufferKind = "float", lanes: int = 1) -> Tensor:
         """Return a tensor in a new buffer."""
         self._buffers.append((kind, math.prod(shape)))

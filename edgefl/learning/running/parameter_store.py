@@ -1,7 +1,8 @@
 """ParameterStore: the memory of a learner's parameters, and the mask that they keep to. No pass runs here.
 
 A parameter lies whole in one block with others, or it is a sparse weight and lies as the values at its mask
-(weight_arrays.py). A quantized parameter stays the QuantizedArray that it was given, whose codes are never written. lowering/sparse_weight.py decides which weights are sparse.
+(weight_arrays.py). lowering/sparse_weight.py decides which weights are sparse. A quantized parameter stays the
+QuantizedArray that it was given, and its codes are never written.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from edgefl.models.neurons.model_spec import ModelSpec
 class ParameterStore:
     """The parameters of one learner by torch's name.
 
-    params       array of each parameter to which schedules refer: the whole parameter, the values of a sparse weight, or
-                 the codes of a quantized parameter
+    params       array of each parameter to which schedules refer: the whole parameter, the values of a sparse weight,
+                 or a QuantizedArray
     sparse       sparse weights by name
     weights      mapping of each name to an array of the parameter's shape
     restriction  mask that the parameters keep to

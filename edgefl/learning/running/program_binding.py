@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from edgefl.errors import BackendError
 from edgefl.learning.lowering.schedule import (
     AuxiliarySlot,
+    Codes,
     Companion,
     IndexPart,
     Param,
@@ -53,11 +54,9 @@ class ScheduleMemory:
         if isinstance(arg, Tensor):
             return self.view(schedule, arg)
         if isinstance(arg, Param):
-            held = self._params[arg.name]
-            return held.codes.reshape(*arg.shape, -1) if isinstance(held, QuantizedArray) else held.reshape(arg.shape)
-        if isinstance(arg, Scale):
-            scale = self._params[arg.param].scale  # type: ignore[attr-defined]
-            return scale.astype(self._floats, copy=False)
+            return self._params[arg.name].reshape(arg.shape)
+        if isinstance(arg, Codes | Scale):
+            return self._of_quantized(arg)
         if isinstance(arg, Structure):
             return self._structures[arg]
         if isinstance(arg, Slot):
@@ -67,6 +66,14 @@ class ScheduleMemory:
         if isinstance(arg, AuxiliarySlot):
             return self._slots.get(f"{arg.name} {arg.position}", self._slots[arg.name])
         return self._states[arg] if isinstance(arg, Companion) else arg
+
+    def _of_quantized(self, arg: Codes | Scale) -> Array:
+        held = self._params[arg.param]
+        assert isinstance(held, QuantizedArray)
+        if isinstance(arg, Codes):
+            return held.codes
+        assert held.scale is not None
+        return held.scale.astype(self._floats, copy=False)
 
 
 def bind(backend: ModuleType, schedule: Schedule, memory: ScheduleMemory) -> Any:

@@ -82,8 +82,8 @@ class Compact:
 
 
 class Weights(Mapping[str, Array]):
-    """The parameters by name, for kernels. Whole parameters are the very arrays. Sparse and quantized ones are made when
-    asked for.
+    """The parameters by name, for kernels. Whole parameters are the very arrays. Sparse and quantized ones are made
+    when asked for.
 
     The host reads parameters by `read`.
     """

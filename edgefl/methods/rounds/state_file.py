@@ -16,6 +16,7 @@ import safetensors.numpy
 
 from edgefl.methods.task import BODY, MODEL, State
 from edgefl.models.graph import Params
+from edgefl.models.graph.quantized_names import gathered, parameter_of, spread
 from edgefl.system.durable_files import check_sha256, load_arrays, sha256, write_atomically
 
 BASE = "base.safetensors"  # file of the frozen parameters, in the folder of the server's states
@@ -75,7 +76,7 @@ class StateFiles:
 
     def _is_still(self, name: str) -> bool:
         group, _, parameter = name.partition("/")
-        return group in WITH_BASE and parameter in self.still
+        return group in WITH_BASE and parameter_of(parameter) in self.still
 
     def _write(self, base: dict[str, np.ndarray]) -> None:
         content, file = safetensors.numpy.save(base), self._folder / BASE
@@ -102,7 +103,7 @@ def load(file: Path, values: dict[str, Any], digest: str | None = None) -> State
 
 def flat(arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Return the arrays of all sets, by the names that they have in a file."""
-    return {f"{group}/{name}": array for group, params in arrays.items() for name, array in params.items()}
+    return {f"{group}/{name}": array for group, params in arrays.items() for name, array in spread(params).items()}
 
 
 def sets(arrays: Mapping[str, np.ndarray]) -> dict[str, Params]:
@@ -111,7 +112,7 @@ def sets(arrays: Mapping[str, np.ndarray]) -> dict[str, Params]:
     for name, array in arrays.items():
         group, _, parameter = name.partition("/")
         found.setdefault(group, {})[parameter] = array
-    return found
+    return {group: gathered(params) for group, params in found.items()}
 
 
 def _equal(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:

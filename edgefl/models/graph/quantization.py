@@ -11,6 +11,7 @@ from edgefl.models.graph.computed_parameters import TransposedMatrix
 from edgefl.models.graph.graph import Graph, Model
 from edgefl.models.graph.quantized_array import PRECISIONS, Precision, quantize
 from edgefl.models.graph.quantized_parameters import QuantizedParameter
+from edgefl.models.graph.shared_parameters import other_names
 
 LEAST = 1 << 10  # values of a parameter from which fewer bits are worth it
 
@@ -21,6 +22,8 @@ def quantize_frozen(model: Model, precision: Precision) -> Model:
     Every frozen parameter of two axes or more with at least 1,024 values is quantized. Constants, biases and norms stay
     float32, as do all trained parameters. int8 has a scale for each output channel, which is the first axis, or the
     second axis where the model reads the parameter transposed. Arithmetic stays float32.
+
+    A second name of a tied weight is not kept for .pt files.
 
     precision  "bfloat16" (half of float32's bytes) or "int8" (a quarter)
     Raises     GraphError if no parameter is frozen or if a weight is not finite, ValueError for another precision
@@ -36,7 +39,7 @@ def quantize_frozen(model: Model, precision: Precision) -> Model:
     ]
     if not large:
         raise GraphError(
-            f"no frozen weight of {LEAST} values or more; expected a model with adapters (`edgefl lora`), or with other "
+            f"no frozen weight of {LEAST} values or more; expected a model with adapters (`edgefl lora`), or other "
             "frozen parameters"
         )
     params, found = dict(model.params), list[QuantizedParameter]()
@@ -47,7 +50,20 @@ def quantize_frozen(model: Model, precision: Precision) -> Model:
         except ValueError as error:
             raise GraphError(f"{name}: {error}") from None
         found.append(QuantizedParameter(name, precision, axis))
-    return model._replace(graph=replace(graph, quantized=tuple(found)), params=params)
+    unused = {name: value for name, value in model.unused.items() if not _is_second_name(model, name, large)}
+    return model._replace(graph=replace(graph, quantized=tuple(found)), params=params, unused=unused)
+
+
+def _is_second_name(model: Model, name: str, quantized: list[str]) -> bool:
+    """Return whether an unused value is a quantized parameter under another name, as a tied weight has."""
+    if other_names(model.graph.nodes).get(name) in quantized:
+        return True
+    value = model.unused[name]
+    return any(
+        value is model.params[each]
+        or (value.shape == model.params[each].shape and np.array_equal(value, model.params[each]))
+        for each in quantized
+    )
 
 
 def dequantize(model: Model) -> Model:

@@ -1,7 +1,7 @@
 """The class QuantizedArray: a float32 array that is held as bfloat16 values, or as int8 codes with scales.
 
-It is a value, as a model's other arrays are. numpy makes float32 values of it wherever it reads an array. A scale has 16
-significant bits, so a code times its scale is exact in float32, and quantizing such values again gives equal codes.
+It is a value, as a model's other arrays are. numpy makes float32 values of it wherever it reads an array. A scale has
+16 significant bits, so a code times its scale is exact in float32, and quantizing such values again gives equal codes.
 """
 
 from __future__ import annotations
@@ -71,6 +71,10 @@ class QuantizedArray:
     def __getitem__(self, key: Any) -> NDArray[np.float32]:
         found: NDArray[np.float32] = np.asarray(self)[key]
         return found
+
+    def copy(self) -> QuantizedArray:
+        """Return the array itself, because codes and scales are never written."""
+        return self
 
     def widen(self, to: NDArray[np.float32]) -> None:
         """Write the values, [rows, columns]."""

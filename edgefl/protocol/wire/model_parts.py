@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import CHUNK_BYTES, MOST_PARTS, ModelChunk, ModelPart
-from edgefl.protocol.wire.model_message import digest
+from edgefl.protocol.wire.model_message import dense_spec, digest, quantized_bytes
 from edgefl.protocol.wire.packed_model import PackedModel
 
 VALUE_BYTES = 4
@@ -27,10 +27,12 @@ def frozen_parts(graph: Graph, packed: bytes | PackedModel) -> list[ModelPart]:
     """Return the parts of a packed model in the order of their offsets: at most MOST_PARTS parts, the largest ones.
 
     graph   graph of the packed model
-    packed  the model as `model_message.pack` wrote it, whose values come last and in the order of the parameters
+    packed  the model as `model_message.pack` wrote it, whose values come last: float32 parameters in their order, then
+            quantized ones
     """
     params = ModelSpec.of(graph).params
-    sizes = {name: VALUE_BYTES * math.prod(param.shape) for name, param in params.items()}
+    sizes = {name: VALUE_BYTES * math.prod(param.shape) for name, param in dense_spec(graph).params.items()}
+    sizes |= quantized_bytes(graph)
     offset, found = len(packed) - sum(sizes.values()), []
     for name, size in sizes.items():
         if params[name].kind == "frozen" and size >= LEAST_BYTES:
