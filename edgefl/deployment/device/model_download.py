@@ -123,9 +123,8 @@ class ModelDownload:
         """Keep the listed parts for later runs. A device goes on without them if the disk refuses."""
         if not self._parts:
             return
-        model = memoryview(self._state.model())
         try:
-            self._state.base.keep([(part.digest, model[part.offset : part.offset + part.size]) for part in self._parts])
+            self._state.base.keep([(part.digest, self._state.part(part.offset, part.size)) for part in self._parts])
         except OSError as error:
             self._world.say(
                 f"{self._state.base.path} cannot be written ({error}); later runs fetch the frozen part again"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from edgefl import learning
 from edgefl.errors import MemoryLimitError, PlanError, RunError
-from edgefl.models.graph import Model
+from edgefl.models.graph import Graph, Model
 from edgefl.models.graph.json import Limits
 
 COPIES = 20  # copies of the packed model outside the learner, as measured (bench/README.md)
@@ -52,16 +52,19 @@ class Bounds(NamedTuple):
         return Limits(nodes=min(nodes, self.memory_bytes // NODE_BYTES), parameters=parameters)
 
     def learner(self, model: Model) -> learning.GraphLearner:
-        """Return a learner within the memory that the model leaves. Raises MemoryLimitError if that is too small."""
-        return learning.GraphLearner(model, limit_bytes=self.training(model))
+        """Return a learner within the memory that the model leaves. It uses the frozen parameters where they lie.
 
-    def training(self, model: Model) -> int | None:
-        """Return the bytes that the model's learner may take, or None for no limit.
+        Raises  MemoryLimitError if the model leaves too little memory.
+        """
+        return learning.GraphLearner(model, limit_bytes=self.training(model.graph), shares_frozen=True)
+
+    def training(self, graph: Graph) -> int | None:
+        """Return the bytes that the learner of a model of this graph may take, or None for no limit.
 
         Raises  MemoryLimitError if the model leaves no memory.
         """
-        size = sum(4 * value.size for value in model.params.values())
-        return self._left(size, NODE_BYTES * len(model.graph.nodes))
+        size = sum(4 * math.prod(info.shape) for info in graph.parameters().values())
+        return self._left(size, NODE_BYTES * len(graph.nodes))
 
     def check_steps(self, steps: int, work: int) -> None:
         """Raise PlanError for more steps, or multiply-accumulates, than any device makes within the time limit."""

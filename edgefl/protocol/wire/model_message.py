@@ -39,6 +39,15 @@ LARGEST_MODEL = (  # in bytes, under Limits(). A node has at most 4 parameters
 )
 
 
+Wanted = Callable[[str, Kind], bool]
+"""Whether a parameter of this name and kind is read."""
+
+
+def everything(name: str, kind: Kind) -> bool:
+    """Return True, as every parameter is wanted."""
+    return True
+
+
 class Source(Protocol):
     """The protocol of bytes that are read one after another. An open file follows this protocol."""
 
@@ -96,7 +105,7 @@ def read(
     source: Source,
     size: int,
     limits: Limits | None = None,
-    wanted: Callable[[str, Kind], bool] = lambda name, kind: True,
+    wanted: Wanted = everything,
 ) -> Model:
     """Read the model that `pack` wrote. Each parameter is read once, into read-only memory of its own.
 
