@@ -33,14 +33,15 @@ from edgefl.deployment.device.digest_record import digested, read_digested, read
 from edgefl.deployment.device.identity import Identity, read_identity, write_identity
 from edgefl.deployment.device.kept_rosters import KeptRosters
 from edgefl.deployment.device.round_file import Round, StoredSummand, read_round, round_content
-from edgefl.errors import RunError
+from edgefl.errors import EdgeflError, RunError
 from edgefl.experiment.data_record import DataRecord
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Model
 from edgefl.models.graph.json import Limits
 from edgefl.protocol.wire import messages, model_message
 from edgefl.protocol.wire.messages import Trained, Welcome
-from edgefl.protocol.wire.model_message import Wanted, everything
+from edgefl.protocol.wire.model_message import Wanted, everything, nothing
+from edgefl.protocol.wire.model_parts import frozen_bytes
 from edgefl.system.durable_files import lock, pieces_of, private_directory, sha256, sync, write_atomically
 
 IDENTITY, ENROLMENT, MODEL, CLIENT_STATE = "identity.json", "device.json", "model.bin", "local.safetensors"
@@ -98,6 +99,7 @@ class DeviceState:
         self._client_state, self._pending = path / CLIENT_STATE, path / PENDING
         self._group, self.rosters = path / GROUP, KeptRosters(shared or path)
         self.path, self.run, self._of = path, run, of
+        self._frozen_bytes: int | None = None  # known once the model has been looked at
         try:
             self._check_presence()
             self.identity, self.enrolment = read_identity(self._identity), read_enrolment(self._enrolment)
@@ -172,6 +174,17 @@ class DeviceState:
         assert self.enrolment is not None
         return read_model(self._model, self.enrolment.welcome, limits, wanted)
 
+    def frozen_bytes(self, limits: Limits | None = None) -> int:
+        """Return the bytes of the initial model's frozen parameters, 0 if there is no valid model within `limits`."""
+        if self._frozen_bytes is None:
+            try:
+                with open(self._model, "rb") as opened:
+                    graph = model_message.read(opened, self._model.stat().st_size, limits, nothing).graph
+                self._frozen_bytes = frozen_bytes(graph)
+            except (OSError, EdgeflError):
+                return 0
+        return self._frozen_bytes
+
     def part(self, offset: int, size: int) -> StoredPart:
         """Return the place of some bytes of the packed initial model."""
         return StoredPart(self._model, offset, size)
@@ -189,6 +202,7 @@ class DeviceState:
     def drop_model(self) -> None:
         """Remove the initial model, so that it is sent again."""
         self._model.unlink(missing_ok=True)
+        self._frozen_bytes = None
         sync(self.path)
 
     def received(self) -> int:

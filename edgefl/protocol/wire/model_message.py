@@ -48,6 +48,11 @@ def everything(name: str, kind: Kind) -> bool:
     return True
 
 
+def nothing(name: str, kind: Kind) -> bool:
+    """Return False, as no parameter is wanted."""
+    return False
+
+
 class Source(Protocol):
     """The protocol of bytes that are read one after another. An open file follows this protocol."""
 
@@ -148,11 +153,12 @@ def dense_bytes(spec: ModelSpec) -> int:
     return len(codec.dense_head(spec)) + sum(4 * math.prod(param.shape) for param in spec.params.values())
 
 
-def frame_cap(model_bytes: int) -> int:
-    """Return the size in bytes of the largest message about a packed model of this size. It may hold some dense
-    payloads.
+def frame_cap(exchanged_bytes: int) -> int:
+    """Return the size in bytes of the largest message about a model. It may hold some dense payloads.
+
+    exchanged_bytes  bytes of the packed model without its frozen parameters, which no message of a round carries
     """
-    return FRAME_ALLOWANCE + DENSE_PAYLOADS * model_bytes
+    return FRAME_ALLOWANCE + DENSE_PAYLOADS * max(exchanged_bytes, 0)
 
 
 def _read_graph(source: Source, size: int, limits: Limits) -> tuple[Graph, int]:

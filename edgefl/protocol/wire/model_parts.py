@@ -40,6 +40,17 @@ def frozen_parts(graph: Graph, packed: bytes | PackedModel) -> list[ModelPart]:
     return sorted(largest, key=lambda part: part.offset)
 
 
+def total_bytes(parts: Iterable[ModelPart]) -> int:
+    """Return the bytes of these parts together."""
+    return sum(part.size for part in parts)
+
+
+def frozen_bytes(graph: Graph) -> int:
+    """Return the bytes of the frozen parameters of a graph in a packed model."""
+    params = ModelSpec.of(graph).params.values()
+    return sum(VALUE_BYTES * math.prod(param.shape) for param in params if param.kind == "frozen")
+
+
 def bitmap(flags: Sequence[bool]) -> bytes:
     """Return one bit for each flag, the first flag in the lowest bit of the first byte."""
     number = sum(1 << at for at, flag in enumerate(flags) if flag)
