@@ -132,6 +132,11 @@ inline efl_status whole_rows(const float* ids, efl_int64 count, efl_int64 rows) 
     return EFL_OK;
 }
 
+// int8 codes of one byte with scales, or bfloat16 values of two bytes without.
+inline efl_status stored_bytes(efl_int64 bytes, const float* row_scale, const float* col_scale) {
+    return bytes == (row_scale || col_scale ? 1 : 2) ? EFL_OK : EFL_BAD_SHAPE;
+}
+
 // Steps of an expression: known operations, which read inputs that are there, constants or earlier steps.
 inline efl_status program_steps(const efl_int32* program, efl_int64 steps, efl_int64 constants,
                                 std::initializer_list<const float*> inputs) {

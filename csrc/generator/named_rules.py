@@ -58,6 +58,7 @@ NAMED: dict[str, Callable[[Reading, list[Parameter]], list[str]]] = {
     "small_padding": in_c,
     "outs_in_groups": in_c,
     "rows_of_table": in_c,
+    "stored_bytes": in_c,
     "weight_structure": in_c,
     "moments": in_c,
     "program_steps": in_c,

@@ -16,6 +16,8 @@
 #include "../kernels/convolution/correlate_whole.inl.h"
 #include "../kernels/convolution/input_by_windows.inl.h"
 #include "../kernels/convolution/convolution.inl.h"
+#include "../kernels/stored_weight.inl.h"
+#include "../kernels/convolution/pointwise.inl.h"
 
 void install_convolution(Table& table);
 void install_convolution(Table& table) {

@@ -18,7 +18,9 @@
 #include "../kernels/place_loss.inl.h"
 #include "../kernels/target_loss.inl.h"
 #include "../kernels/mask.inl.h"
+#include "../kernels/stored_weight.inl.h"
 #include "../kernels/narrow.inl.h"
+#include "../kernels/stored_rows.inl.h"
 #include "../kernels/growth.inl.h"
 
 void install_plain(Table& table);

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.errors import GraphError, RequestError
-from edgefl.models import Model, adapters_of, add_adapters, merge_adapters
+from edgefl.models import Model, adapters_of, add_adapters, dequantize, merge_adapters, quantize_frozen
 from edgefl.models.adapters.peft_files import load_adapter, save_adapter
 from edgefl.models.graph import model_files
+from edgefl.models.graph.quantized_array import PRECISIONS
 from edgefl.system.durable_files import check_writable
 
 
@@ -24,6 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     does.add_argument("--merge", action="store_true", help="add the adapters of FILE to its weights")
     does.add_argument("--save", type=Path, metavar="DIR", help="write the adapters of FILE as the package peft does")
     does.add_argument("--load", type=Path, metavar="DIR", help="add the adapters that the package peft wrote into DIR")
+    parser.add_argument(
+        "--quantize",
+        choices=PRECISIONS,
+        help="hold the frozen weights in bfloat16 (half of the bytes) or in int8 (a quarter). If FILE has adapters, "
+        "it keeps them and gets no new ones",
+    )
     new = parser.add_argument_group("new adapters", "without --merge, --save and --load")
     new.add_argument("--rank", type=int, metavar="R", help="number of values between the factors A and B (default: 8)")
     new.add_argument("--alpha", type=float, metavar="A", help="B A counts A / R times (default: twice the rank)")
@@ -65,6 +72,8 @@ def _check(options: argparse.Namespace) -> None:
     given = [name for name in ("rank", "alpha", "targets", "train", "seed") if getattr(options, name) not in (None, "")]
     if given and not is_new:
         raise RequestError(f"--{given[0]} without new adapters; expected no --merge, --save or --load with it")
+    if options.quantize is not None and (options.merge or options.save is not None):
+        raise RequestError("--quantize with --merge or --save; expected a model whose weights stay frozen")
     if (options.output is None) != (options.save is not None):
         raise RequestError("expected -o FILE.safetensors for the model, or --save DIR for the adapters alone")
     if options.output is not None:
@@ -75,9 +84,16 @@ def _check(options: argparse.Namespace) -> None:
 
 def _made(options: argparse.Namespace, model: Model) -> Model:
     if options.merge:
-        return merge_adapters(model)
+        return merge_adapters(dequantize(model))
+    made = _with_adapters(options, model)
+    return made if options.quantize is None else quantize_frozen(dequantize(made), options.quantize)
+
+
+def _with_adapters(options: argparse.Namespace, model: Model) -> Model:
     if options.load is not None:
         return load_adapter(model, options.load)
+    if options.quantize is not None and adapters_of(model.graph):
+        return model
     new: dict[str, Any] = {"rank": options.rank, "targets": options.targets, "seed": options.seed}
     given = {name: value for name, value in new.items() if value is not None}
     return add_adapters(model, alpha=options.alpha, train=options.train, **given)

@@ -48,8 +48,8 @@ class Federation:
         """
         if self.weights is None:
             return self.graph.init(rng.stream(self.seed, rng.INIT))
-        frozen = self.graph.frozen
-        return {name: read_only(value) if name in frozen else value.copy() for name, value in self.weights.items()}
+        still = self.graph.frozen - self.graph.quantized_by_name.keys()  # a quantized array returns itself as its copy
+        return {name: read_only(value) if name in still else value.copy() for name, value in self.weights.items()}
 
     def with_weights(self) -> Federation:
         """Return the federation with `weights` set to the parameters before round 1, so that they are drawn once."""

@@ -174,6 +174,13 @@ def rows_of_table(values: Values, extents: Extents) -> None:
         raise wrong("ids", wrong_ones[0], f"whole numbers in [0, {extents['V']})")
 
 
+def stored_bytes(values: Values, extents: Extents) -> None:
+    """Require values of one byte with scales, or of two bytes without."""
+    has_scale = values["row_scale"] is not None or values["col_scale"] is not None
+    if extents["K"] != (1 if has_scale else 2):
+        raise wrong("codes", values["codes"].shape, "int8 codes of 1 byte with scales, or bfloat16 of 2 bytes without")
+
+
 def program_steps(values: Values, extents: Extents) -> None:
     """Require steps of which each names an operation, and reads inputs that are there, constants or earlier steps."""
     program, inputs = values["program"], [values[name] is not None for name in "abcde"]
@@ -193,7 +200,8 @@ NAMED: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, pool_window, planes, small_padding, code_cells, halved, outs_in_groups, structures, places,
-        kept_weights, weight_structure, moments, rows_of_table, program_steps,
+        kept_weights, weight_structure, moments, rows_of_table, stored_bytes,
+        program_steps,
     )
 }  # fmt: skip
 """The rules that are functions, by the names that rows give them."""

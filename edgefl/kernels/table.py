@@ -42,6 +42,8 @@ _RESAMPLED = (
     "mode: mode != 5 or (M == H and N == W): planes of ({H}, {W}) cells [shape]",
 )
 _NORM = "x[B,C,*] weight[C] bias[C]"
+_STORED = "row_scale[{0}]? col_scale[{1}]?"  # of a weight in fewer bits
+_STORED_CHECK = "stored_bytes(bytes, row_scale, col_scale)"
 _OUTPUT_GRAD = "dy[B,C,*] xhat[B,C,*] weight[C]"  # what reaches a normalisation from above
 _GRADS = "dx[B,C,*]!dy dweight[outs]! dbias[outs]!"
 _RELU_GRADS = "dx[B,C,*]!x,dy dweight[outs]! dbias[outs]!"
@@ -124,6 +126,39 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             contract=(
                 "dx[:, ins] = transposed convolution of dy[:, outs] with weight[outs, ins]; other channels of dx "
                 "untouched. dy [batch, out_channels, ...], dx [batch, in_channels, ...], both with all their channels."
+            ),
+        ),
+        Signature(
+            "pointwise_forward",
+            f"x[B,I,N] codes:uint8[O,I,K] {_STORED.format('O', 'I')} bias[O]? y[B,O,N]!",
+            "y[b, o, n] = sum of weight[o, i] x[b, i, n] + bias[o], with the weight that widen_weight gives",
+            rules=("stored_bytes",),
+            packs=True,
+            c=InC(
+                "x B in_channels=I positions=N codes out_channels=O bytes=K row_scale col_scale bias y",
+                sizes="batch in_channels positions; batch out_channels positions; out_channels in_channels bytes",
+                checks=(_STORED_CHECK,),
+            ),
+            contract=(
+                "y [batch, out_channels, positions] = weight x + bias at each position, of x [batch, in_channels, "
+                "positions] and the weight [out_channels, in_channels] of the codes, as efl_widen_weight_f32 reads "
+                "them. Results have the bits of efl_conv2d_forward_f32. bias may be NULL."
+            ),
+        ),
+        Signature(
+            "pointwise_grad_input",
+            f"dy[B,O,N] codes:uint8[O,I,K] {_STORED.format('O', 'I')} dx[B,I,N]! outs<O ins<I",
+            "dx[b, i, n] = sum over outs of weight[o, i] dy[b, o, n], for i in ins; the rest of dx is left alone",
+            rules=("stored_bytes",),
+            packs=True,
+            c=InC(
+                "dy B out_channels=O positions=N codes in_channels=I bytes=K row_scale col_scale outs ins dx",
+                sizes="batch in_channels positions; batch out_channels positions; out_channels in_channels bytes",
+                checks=(_STORED_CHECK,),
+            ),
+            contract=(
+                "dx[:, ins] = the weight's transpose times dy[:, outs] at each position, with the weight of the codes;"
+                " other channels of dx untouched. Results have the bits of efl_conv2d_grad_input_f32."
             ),
         ),
         Signature(
@@ -920,6 +955,21 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             ),
         ),
         Signature(
+            "embedding_stored",
+            f"ids[B,L] codes:uint8[V,F,K] {_STORED.format('V', 'F')} y[B,F,L]!",
+            "y[b, :, l] = weight[ids[b, l]], with the weight that widen_weight gives",
+            rules=("stored_bytes", "rows_of_table"),
+            c=InC(
+                "ids B length=L codes rows=V features=F bytes=K row_scale col_scale y",
+                sizes="batch length features; rows features bytes",
+                checks=(_STORED_CHECK, "whole_rows(ids, batch * length, rows)"),
+            ),
+            contract=(
+                "y[b, d, t] = weight[ids[b, t], d] of the weight [rows, features] of the codes, as "
+                "efl_widen_weight_f32 reads them. EFL_BAD_INDEX as above."
+            ),
+        ),
+        Signature(
             "embedding_backward",
             "dy[B,F,L] ids[B,L] dweight[V,cols]! padding:int cols<F",
             "at each row the sum of dy[b, cols, l] over the places with its id; 0 at row `padding`, -1 being none",
@@ -1520,6 +1570,22 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("largest: M == (N + 255) // 256: {(N + 255) // 256} values, one for every 256 [arrays]",),
             c=InC("largest codes n=N x", sizes="n"),
             contract="x[i] = (codes[i] - 128) * (largest[i / 256] / 127), in float64 until it is rounded once.",
+        ),
+        Signature(
+            "widen_weight",
+            f"codes:uint8[R,C,K] {_STORED.format('R', 'C')} x[R,C]!",
+            "x = the weight of two bytes for each value (bfloat16), or of int8 codes times a scale of row or column",
+            rules=("stored_bytes",),
+            c=InC(
+                "codes rows=R cols=C bytes=K row_scale col_scale x",
+                sizes="rows cols bytes",
+                checks=(_STORED_CHECK,),
+            ),
+            contract=(
+                "x [rows, cols] of codes [rows, cols, bytes]: bfloat16 values where bytes is 2, and both scales are "
+                "NULL. int8 codes where bytes is 1: x[r, c] = code row_scale[r] col_scale[c], where a scale may be "
+                "NULL, but not both; each product is rounded. EFL_BAD_SHAPE otherwise."
+            ),
         ),
     ),
 }

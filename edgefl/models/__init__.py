@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgefl.models.adapters.adapter_merging import merge_adapters
     from edgefl.models.adapters.low_rank import LowRankAdapter, adapters_of, add_adapters
     from edgefl.models.graph import Graph, Model, Node, Params
+    from edgefl.models.graph.quantization import dequantize, quantize_frozen
     from edgefl.models.neurons.gather import put, take
     from edgefl.models.neurons.mask import Mask
     from edgefl.models.neurons.model_spec import ModelSpec
@@ -35,8 +36,10 @@ EXPORTS = {  # public name -> the module that defines it, which is imported when
     "Update": "edgefl.models.neurons.update",
     "add_adapters": "edgefl.models.adapters.low_rank",
     "adapters_of": "edgefl.models.adapters.low_rank",
+    "dequantize": "edgefl.models.graph.quantization",
     "merge_adapters": "edgefl.models.adapters.adapter_merging",
     "put": "edgefl.models.neurons.gather",
+    "quantize_frozen": "edgefl.models.graph.quantization",
     "take": "edgefl.models.neurons.gather",
     "values": "edgefl.models.neurons.update",
 }
@@ -61,8 +64,10 @@ __all__ = [
     "Update",
     "adapters_of",
     "add_adapters",
+    "dequantize",
     "merge_adapters",
     "put",
+    "quantize_frozen",
     "take",
     "values",
 ]

@@ -25,6 +25,7 @@ TYPES = {  # the format's names of numpy's types, in the order in which a file h
     "F32": "<f4",
     "U32": "<u4",
     "I32": "<i4",
+    "BF16": "<u2",
     "F16": "<f2",
     "U16": "<u2",
     "I16": "<i2",
@@ -32,24 +33,29 @@ TYPES = {  # the format's names of numpy's types, in the order in which a file h
     "U8": "|u1",
     "BOOL": "|b1",
 }
-NAMES = {np.dtype(code): name for name, code in TYPES.items()}
+NAMES = {np.dtype(code): name for name, code in TYPES.items() if name != "BF16"}
 ORDER = {name: rank for rank, name in enumerate(TYPES)}
 
 MakeBlock = Callable[[int], NDArray[np.uint8]]
 """Returns memory of a number of bytes for the values of an array."""
 
 
-def content(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> Iterator[memoryview]:
+def content(
+    arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None, halves: Collection[str] = ()
+) -> Iterator[memoryview]:
     """Yield the content of a file of these arrays: the header, then views of the arrays' values.
 
     An array whose values do not lie in order is copied while its piece is in use.
+
+    halves  names of the uint16 arrays that are the bits of bfloat16 values, since numpy has no such type
     Raises  ValueError naming an array of another type than TYPES has.
     """
     for name, array in arrays.items():
         if array.dtype.newbyteorder("<") not in NAMES:
             raise ValueError(f"array {name!r} of type {array.dtype}; expected one of {', '.join(map(str, NAMES))}")
-    order = sorted(arrays, key=lambda name: (ORDER[_kind(arrays[name])], name))
-    yield memoryview(_header({name: arrays[name] for name in order}, metadata))
+    kinds = {name: "BF16" if name in halves else _kind(array) for name, array in arrays.items()}
+    order = sorted(arrays, key=lambda name: (ORDER[kinds[name]], name))
+    yield memoryview(_header({name: arrays[name] for name in order}, kinds, metadata))
     for name in order:
         array = arrays[name]
         if array.nbytes:
@@ -138,13 +144,13 @@ def _places(file: IO[bytes]) -> dict[str, _Place]:
     }
 
 
-def _header(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None) -> bytes:
-    """Return the header of a file that has these arrays in this order, after its length."""
+def _header(arrays: Mapping[str, NDArray[Any]], kinds: Mapping[str, str], metadata: Mapping[str, str] | None) -> bytes:
+    """Return the header of a file that has these arrays in this order, after its length. `kinds` are their types."""
     listed: dict[str, Any] = {} if metadata is None else {METADATA: dict(metadata)}
     end = 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
-        listed[name] = {"dtype": _kind(array), "shape": list(array.shape), "data_offsets": [start, end]}
+        listed[name] = {"dtype": kinds[name], "shape": list(array.shape), "data_offsets": [start, end]}
     text = json.dumps(listed, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % ALIGNMENT)
     return len(text).to_bytes(LENGTH_BYTES, "little") + text

@@ -21,6 +21,7 @@ import numpy as np
 
 from edgefl.kernels import reference
 from edgefl.kernels.reference.sdpa import kept_factors, masked_scores, shared_parts
+from edgefl.kernels.reference.stored_weight import stored_weight
 from edgefl.kernels.table import FAMILIES, TABLE
 
 from .cases import Args, Array
@@ -114,6 +115,19 @@ LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
 
 def _rows(array: Array) -> Array:
     return array.reshape(*array.shape[:2], math.prod(array.shape[2:]))
+
+
+def _magnitude(args: Args) -> Array:
+    return np.abs(stored_weight(args["codes"], args["row_scale"], args["col_scale"])).astype(np.float64)
+
+
+def pointwise_forward(before: Args, after: Args) -> Bounds:
+    bias = 0 if before["bias"] is None else np.abs(before["bias"])[:, None]
+    return {"y": growth(before["x"].shape[1]) * (_magnitude(before) @ np.abs(before["x"]) + bias)}
+
+
+def pointwise_grad_input(before: Args, after: Args) -> Bounds:
+    return {"dx": growth(before["dy"].shape[1]) * (_magnitude(before).T @ np.abs(before["dy"]))}
 
 
 def batchnorm_forward(before: Args, after: Args) -> Bounds:
@@ -640,6 +654,8 @@ def reduce(before: Args, after: Args) -> Bounds:
 
 
 OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
+    "pointwise_forward": pointwise_forward,
+    "pointwise_grad_input": pointwise_grad_input,
     "evaluate": evaluate,
     "reduce": reduce,
     "batchnorm_forward": batchnorm_forward,

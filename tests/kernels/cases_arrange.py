@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from . import stored_weights
 from .cases import SELECTIONS, WIDTHS, Args, Case, Rng, blank, count, normal, pick, shape_label
 
 PARTS = [(2, 3, 5, 0), (3, 1, 4, 3), (1, 4, 4, 0), (2, 2, 9, 4), (0, 2, 3, 1), (2, 0, 3, 3)]
@@ -67,6 +68,7 @@ def cases() -> Iterator[Case]:
         yield Case("transpose", label, lambda rng, s=shape: transposed(rng, s))
         yield Case("embedding_forward", label, lambda rng, s=shape, r=rows: looked_up(rng, s, r))
         yield Case("embedding_backward", label, lambda rng, s=shape, r=rows: summed_up(rng, s, r, 1, "odd"))
+    yield from stored_weights.looked_up()
     for label, shape in (("ordinary", (2, 3, 4, 5)), ("large", (16, 12, 20, 22))):
         batch, channels, *plane = shape
         whole = (batch, channels + 4, *plane)

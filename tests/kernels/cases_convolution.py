@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from . import stored_weights
 from .cases import WIDTHS, Args, Case, Rng, blank, count, normal, pick
 
 Pair = tuple[int, int]
@@ -152,6 +153,7 @@ def cases() -> Iterator[Case]:
             "conv2d_grad_weight", f"{geometry}-saved_{kind}", lambda rng, g=geometry, k=kind: saved_planes(rng, g, k)
         )
     yield from ordinary_and_large()
+    yield from stored_weights.products()
 
 
 def ordinary_and_large() -> Iterator[Case]:

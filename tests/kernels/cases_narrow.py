@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from . import stored_weights
 from .cases import WIDTHS, Args, Array, Case, Rng, blank, blank_bytes, normal
 
 SIZES = (0, *WIDTHS, 255, 256, 257, 511, 512, 700)
@@ -14,6 +15,7 @@ SCALES = (0.0, 1e-45, 1e-31, 1e-30, 1.0, 3e37)
 
 
 def cases() -> Iterator[Case]:
+    yield from stored_weights.widened()
     for op in HALVES:
         for size in (0, *WIDTHS):
             yield Case(op, f"{size}", lambda rng, n=size, o=op: halved(rng, normal(rng, n), o))

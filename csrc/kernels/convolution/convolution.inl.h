@@ -66,12 +66,9 @@ static efl_status correlate(const Correlation& c) {
     return gathers_positions(c) ? correlate_small(c) : correlate_rows(c);
 }
 
-static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, const float* weight, const float* bias,
-                                     float* y) {
-    const efl_conv2d& c = *conv;
-    const Geometry g(c);
-    if (prefers_depthwise(c, MOST_CELLS)) return depthwise_forward(c, g, x, weight, bias, y);
-    const Correlation correlation{
+static Correlation forward_correlation(const efl_conv2d& c, const Geometry& g, const float* x, const float* weight,
+                                       const float* bias, float* y) {
+    return Correlation{
         .planes = forward_planes(c, g),
         .batch = c.batch,
         .groups = c.groups,
@@ -89,6 +86,14 @@ static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, con
         .target_row = g.out_w,
         .target_col = 1,
     };
+}
+
+static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, const float* weight, const float* bias,
+                                     float* y) {
+    const efl_conv2d& c = *conv;
+    const Geometry g(c);
+    if (prefers_depthwise(c, MOST_CELLS)) return depthwise_forward(c, g, x, weight, bias, y);
+    const Correlation correlation = forward_correlation(c, g, x, weight, bias, y);
     if (prefers_strided<StridedForward>(c, g, c.in_channels, c.out_channels))
         return correlate_strided<StridedForward>(correlation, {c.height, g.out_h, -c.pad_h},
                                                  {c.width, g.out_w, -c.pad_w});

@@ -28,12 +28,13 @@ struct PointPlan {
     int64_t sources, targets;
     Parts passes, panels, jobs, tiles;  // terms; targets in panels; panels of a job; positions
     int64_t *off, *row;
-    float *start, *packed, *tile;  // the last two of each thread
+    int64_t room_size;                    // floats for the function that packs
+    float *start, *packed, *tile, *room;  // the last three of each thread
 
-    explicit PointPlan(const Correlation& c_)
+    PointPlan(const Correlation& c_, int64_t room_size_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
           passes(sources, MAX_TERMS), panels(targets, MAX_ROWS), jobs(shared_panels()),
-          tiles(c.positions(), POINT_POSITIONS) {}
+          tiles(c.positions(), POINT_POSITIONS), room_size(room_size_) {}
 
     // As few jobs as have their packed weights in L2, and all threads the same number of.
     Parts shared_panels() const {
@@ -50,6 +51,7 @@ struct PointPlan {
         start = carve.take<float>(targets);
         packed = carve.take<float>(threads_for(jobs.count) * packed_size());
         tile = carve.take<float>(threads_for(jobs.count) * tile_size());
+        room = carve.take<float>(threads_for(jobs.count) * room_size);
     }
 };
 
@@ -113,8 +115,10 @@ static void multiply_points(const PointPlan& plan, int64_t image, int64_t part, 
     }
 }
 
-static efl_status correlate_points(const Correlation& c) {
-    PointPlan plan(c);
+// pack(plan, first panel, panels, pass, packed, room) packs weights as pack_points does.
+template <class Pack>
+static efl_status correlate_points(const Correlation& c, int64_t room_size, const Pack& pack) {
+    PointPlan plan(c, room_size);
     if (!place([&](Carve& carve) { plan.lay_out(carve); })) return EFL_NO_MEMORY;
     for (int64_t t = 0; t < plan.passes.size(0); ++t) plan.off[t] = t * POINT_PITCH;
     for (int64_t m = 0; m < plan.targets; ++m) {
@@ -123,8 +127,9 @@ static efl_status correlate_points(const Correlation& c) {
     }
     each_block(plan.jobs.count, plan.macs(), plan.jobs.count, [&](int64_t job, int64_t thread) {
         float *packed = plan.packed + thread * plan.packed_size(), *tile = plan.tile + thread * plan.tile_size();
+        float* room = plan.room + thread * plan.room_size;
         for (int64_t pass = 0; pass < plan.passes.count; ++pass) {
-            pack_points(plan, plan.jobs.first(job), plan.jobs.size(job), pass, packed);
+            pack(plan, plan.jobs.first(job), plan.jobs.size(job), pass, packed, room);
             for (int64_t image = 0; image < c.batch; ++image)
                 for (int64_t part = 0; part < plan.tiles.count; ++part) {
                     copy_points(plan, image, part, pass, tile);
@@ -133,4 +138,11 @@ static efl_status correlate_points(const Correlation& c) {
         }
     });
     return EFL_OK;
+}
+
+static efl_status correlate_points(const Correlation& c) {
+    return correlate_points(
+        c, 0, [](const PointPlan& plan, int64_t first, int64_t count, int64_t pass, float* packed, float*) {
+            pack_points(plan, first, count, pass, packed);
+        });
 }

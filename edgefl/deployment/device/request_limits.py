@@ -66,9 +66,9 @@ class Bounds(NamedTuple):
 
         Raises  MemoryLimitError if the model leaves no memory.
         """
-        size = sum(4 * math.prod(info.shape) for info in graph.parameters().values())
-        frozen = frozen_bytes(graph)
-        return self._left(size - frozen, frozen, NODE_BYTES * len(graph.nodes))
+        infos = graph.parameters().values()
+        exchanged = sum(4 * math.prod(info.shape) for info in infos if info.kind != "frozen")
+        return self._left(exchanged, frozen_bytes(graph), NODE_BYTES * len(graph.nodes))
 
     def check_steps(self, steps: int, work: int) -> None:
         """Raise PlanError for more steps, or multiply-accumulates, than any device makes within the time limit."""

@@ -1,7 +1,8 @@
 """The host's part of the CUDA backend. The best other backend computes it.
 
-It has the operations on bytes and on the structures of masked weights, which are in no program. It also checks such a
-structure before a program reads it.
+It has the operations on bytes and on the structures of masked weights, and operations that read weights in fewer bits.
+A program of the device has none of these operations. The module also checks the structure of a masked weight before a
+program reads the structure.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ OPERATIONS = (
     "sparse_conv2d_build",
     "sparse_linear_build",
     *(row.name for family in ("mask", "narrow") for row in FAMILIES[family]),
+    *("pointwise_forward", "pointwise_grad_input", "embedding_stored"),
 )
 
 

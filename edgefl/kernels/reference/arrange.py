@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays import Array, Index, Pair, all_or
 from ..table import RESAMPLINGS
+from .stored_weight import stored_weight
 
 
 def put_channels(x: Array, first: int, y: Array) -> None:
@@ -87,6 +88,11 @@ def transpose(x: Array, y: Array) -> None:
 def embedding_forward(ids: Array, weight: Array, y: Array) -> None:
     """Set y[b, :, l] to weight[ids[b, l]]."""
     y[...] = weight[ids.astype(np.int64)].swapaxes(1, 2)
+
+
+def embedding_stored(ids: Array, codes: Array, row_scale: Array | None, col_scale: Array | None, y: Array) -> None:
+    """Set y[b, :, l] to weight[ids[b, l]], with the weight of the codes."""
+    y[...] = stored_weight(codes, row_scale, col_scale)[ids.astype(np.int64)].swapaxes(1, 2)
 
 
 def embedding_backward(dy: Array, ids: Array, dweight: Array, padding: int, cols: Index) -> None:

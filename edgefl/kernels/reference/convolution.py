@@ -6,6 +6,7 @@ import numpy as np
 
 from ..arrays import Array, Index, Pair
 from ..window import Window
+from .stored_weight import stored_weight
 from .taps import inside, pad, taps
 
 
@@ -52,6 +53,23 @@ def conv2d_grad_input(
         target += (taps_of[..., i, j].swapaxes(1, 2) @ _grouped(sent, groups)).reshape(target.shape)
     chosen = slice(None) if ins is None else ins
     dx[:, chosen] = inside(padded, window)[:, chosen]
+
+
+def pointwise_forward(
+    x: Array, codes: Array, row_scale: Array | None, col_scale: Array | None, bias: Array | None, y: Array
+) -> None:
+    """Compute y[b, o, n] = bias[o] + the sum of weight[o, i] x[b, i, n], with the weight of the codes."""
+    y[...] = stored_weight(codes, row_scale, col_scale) @ x
+    if bias is not None:
+        y += bias[:, None]
+
+
+def pointwise_grad_input(
+    dy: Array, codes: Array, row_scale: Array | None, col_scale: Array | None, dx: Array, outs: Index, ins: Index
+) -> None:
+    """Set dx[:, ins] to the weight's transpose times dy[:, outs]. Other channels of dx are left alone."""
+    chosen = slice(None) if ins is None else ins
+    dx[:, chosen] = (stored_weight(codes, row_scale, col_scale).T @ _only(dy, 1, outs))[:, chosen]
 
 
 def _only(array: Array, axis: int, ids: Index) -> Array:

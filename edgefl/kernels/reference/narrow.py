@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
+from .stored_weight import stored_weight
 
 BLOCK = 256
 SMALLEST = 2.0**-100  # a block whose largest magnitude is below it becomes 0, as steps would be subnormal and lose bits
@@ -60,3 +61,8 @@ def widen_int8(largest: Array, codes: Array, x: Array) -> None:
     """Compute x = (codes - 128) * (largest / 127), in float64 until it is rounded once."""
     steps = np.repeat(largest.astype(np.float64) / 127, BLOCK)[: codes.size]
     x.reshape(-1)[...] = (codes.reshape(-1).astype(np.float64) - 128) * steps
+
+
+def widen_weight(codes: Array, row_scale: Array | None, col_scale: Array | None, x: Array) -> None:
+    """Compute the values of a weight of bfloat16 values, or of int8 codes times a scale of row, column or both."""
+    x[...] = stored_weight(codes, row_scale, col_scale)

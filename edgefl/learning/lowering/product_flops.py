@@ -17,7 +17,7 @@ import numpy as np
 
 from edgefl.kernels.table import FAMILIES
 from edgefl.learning.lowering.channel_sets import count
-from edgefl.learning.lowering.schedule import Index, KernelCall, Param, Schedule, Structure, Tensor
+from edgefl.learning.lowering.schedule import Codes, Index, KernelCall, Param, Schedule, Structure, Tensor
 
 Pair = tuple[int, int]
 
@@ -127,6 +127,13 @@ def _size(of: Tensor | Param) -> int:
     return math.prod(of.shape)
 
 
+def _pointwise_grad_input(
+    dy: Tensor, codes: Codes, row_scale: object, col_scale: object, dx: Tensor, outs: Index = None, ins: Index = None
+) -> int:
+    rows, cols = (size if ids is None else len(ids) for ids, size in zip((outs, ins), codes.shape[:2], strict=True))
+    return _positions(dx) * rows * cols
+
+
 def _positions(result: Tensor) -> int:
     """Return the number of examples times the number of positions in a channel's plane."""
     return _size(result) // max(result.shape[1], 1)
@@ -142,6 +149,8 @@ PRODUCTS: dict[str, Callable[..., int]] = {
     "conv2d_forward": _conv2d_forward,
     "conv2d_grad_input": _conv2d_grad_input,
     "conv2d_grad_weight": _conv2d_grad_weight,
+    "pointwise_forward": lambda x, codes, row_scale, col_scale, bias, y: _size(y) * codes.shape[1],
+    "pointwise_grad_input": _pointwise_grad_input,
     "linear_forward": _linear_forward,
     "linear_grad_input": _linear_grad_input,
     "linear_grad_weight": _linear_grad_weight,

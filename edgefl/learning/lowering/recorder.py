@@ -20,6 +20,7 @@ from edgefl.learning.lowering.batch_layout import keeps, lanes_of
 from edgefl.learning.lowering.channel_sets import NONE, is_empty
 from edgefl.learning.lowering.fusion import FusedNormReLU
 from edgefl.learning.lowering.gradient_needs import own_rows
+from edgefl.learning.lowering.quantized_weights import QUANTIZED, widened_call
 from edgefl.learning.lowering.schedule import Buffer, BufferKind, Index, KernelCall, Param, Tensor
 from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph import INPUT, Graph, Node
@@ -43,6 +44,7 @@ from edgefl.models.graph.operations import (
     Smooth,
     Tanh,
 )
+from edgefl.models.graph.quantized_parameters import QuantizedParameter
 from edgefl.models.neurons.model_spec import ModelSpec
 
 
@@ -121,6 +123,14 @@ class Recorder:
     _last: dict[int, int] = field(default_factory=dict)
     _kept: set[int] = field(default_factory=set)
 
+    @property
+    def quantized(self) -> Mapping[str, QuantizedParameter]:
+        return self.scope.graph.quantized_by_name
+
+    def rows(self, name: str) -> int:
+        """Return the extent of a parameter's first axis."""
+        return self.scope.spec.params[name].shape[0]
+
     def new(self, shape: Shape, kind: BufferKind = "float", lanes: int = 1) -> Tensor:
         """Return a tensor in a new buffer."""
         self._buffers.append((kind, math.prod(shape)))
@@ -150,6 +160,8 @@ class Recorder:
     def call(self, op: str, *args: Any) -> None:
         if self.repeats:
             args = tuple(self._unread(arg) if is_changed else arg for arg, is_changed in changed_parameters(op, args))
+        if self.scope.graph.quantized and op not in QUANTIZED:
+            op, args = widened_call(self, op, args)
         args = args if self.rewrite is None else self.rewrite(op, args)
         position = len(self.calls)
         for arg in args:

@@ -1,7 +1,8 @@
 """Schedule: one training step or forward pass as a list of kernel calls over one arena. Values only: nothing runs here.
 
 The arguments of a call are plain values (sizes, ids), or references that are resolved when the schedule is bound to
-memory. A Tensor is a view of an arena buffer, and a Param is a view of a model parameter. A Structure lists the
+memory. A Tensor is a view of an arena buffer, and a Param is a view of a model parameter. Codes and
+a Scale are those of a quantized parameter. A Structure lists the
 coordinates of a sparse parameter. A Companion is an array of the same size as a trained block, which lives as long as a
 fit. A Slot is an input, an output or a setting that the learner owns.
 """
@@ -82,6 +83,20 @@ class Param(NamedTuple):
 
     def view(self, *shape: int) -> Param:
         return Param(self.name, shape)
+
+
+class Codes(NamedTuple):
+    """The codes [rows, columns, bytes] of a quantized parameter."""
+
+    param: str
+    shape: Shape
+
+
+class Scale(NamedTuple):
+    """The scales of a quantized parameter's rows or columns."""
+
+    param: str
+    size: int
 
 
 class Structure(NamedTuple):

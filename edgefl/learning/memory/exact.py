@@ -68,9 +68,12 @@ def _measure(one: Pass, training: TrainingConfiguration) -> tuple[dict[str, int]
 def parts_of(one: Pass, schedules: Sequence[Schedule], held: MaskFootprint) -> dict[str, int]:
     """Return the bytes of a pass by purpose, with these schedules for its batch sizes."""
     still = _still(one)
-    whole = [param for name, param in one.graph.parameters().items() if name not in held.sparse]
+    quantized = one.graph.quantized_by_name
+    shapes = {name: param.shape for name, param in one.graph.parameters().items() if name not in held.sparse}
+    whole = [*(shape for name, shape in shapes.items() if name not in quantized), *(each.shape for each in one.idle)]
+    narrow = sum(each.nbytes(shapes[name]) for name, each in quantized.items())
     parts = {
-        "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in [*whole, *one.idle]) + held.value_bytes,
+        "params": sum(aligned(FLOAT * math.prod(shape)) for shape in whole) + held.value_bytes + narrow,
         "arena": max(schedule.arena_bytes for schedule in [*schedules, *still]),
         "states": max(schedule.state_bytes(FLOAT) for schedule in schedules),
         "indices": held.index_bytes + max(map(held.other_lists, schedules)),

@@ -57,7 +57,7 @@ class ParameterAccess:
 
     def arrays(self) -> dict[str, Array]:
         """Return every parameter as it is now, by name. An array may be the store's own."""
-        return {name: self._store.weights.read(name) for name in self._store.weights}
+        return {name: self._store.weights.held(name) for name in self._store.weights}
 
     def _without_still(self, new: Update | Mapping[str, Array]) -> Update | Mapping[str, Array]:
         """Leave out the parameters that lie in the caller's arrays. Raises ValueError if one of them would change."""

@@ -1,7 +1,8 @@
 """ParameterStore: the memory of a learner's parameters, and the mask that they keep to. No pass runs here.
 
 A parameter lies whole in one block with others, or it is a sparse weight and lies as the values at its mask
-(weight_arrays.py). lowering/sparse_weight.py decides which weights are sparse.
+(weight_arrays.py). lowering/sparse_weight.py decides which weights are sparse. A quantized parameter stays the
+QuantizedArray that it was given, and its codes are never written.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from edgefl.learning.lowering.gradients import rows_cols_inner
 from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.learning.running.weight_arrays import Compact, Weights
+from edgefl.models.graph.quantized_array import QuantizedArray
 from edgefl.models.neurons.block_index import read_only
 from edgefl.models.neurons.model_spec import ModelSpec
 
@@ -27,7 +29,8 @@ from edgefl.models.neurons.model_spec import ModelSpec
 class ParameterStore:
     """The parameters of one learner by torch's name.
 
-    params       array of each parameter to which schedules refer: the whole parameter, or the values of a sparse weight
+    params       array of each parameter to which schedules refer: the whole parameter, the values of a sparse weight,
+                 or a QuantizedArray
     sparse       sparse weights by name
     weights      mapping of each name to an array of the parameter's shape
     restriction  mask that the parameters keep to
@@ -63,9 +66,10 @@ class ParameterStore:
         self.restriction = Restriction(spec)
 
     def _is_usable(self, value: Array) -> bool:
-        """Return whether the kernels can read an array of the caller where it lies."""
-        is_laid_out = value.dtype == self.dtype and value.flags.c_contiguous and value.flags.aligned
-        return self.home is HOST and is_laid_out
+        """Return whether the kernels can read a caller's array where it lies. Quantized arrays are never copied."""
+        if self.home is not HOST or isinstance(value, QuantizedArray):
+            return False
+        return value.dtype == self.dtype and value.flags.c_contiguous and value.flags.aligned
 
     @property
     def plans(self) -> Sparse:
@@ -122,7 +126,7 @@ class ParameterStore:
         """Move the parameters into new memory: these weights as values at the mask, and the others into one block."""
         before = Weights(dict(self.params), dict(self.sparse), self.home)
         still = {name: self.params[name] for name in self.in_place}
-        whole = {name: before.read(name) for name in before if name not in sparse and name not in still}
+        whole = {name: before.held(name) for name in before if name not in sparse and name not in still}
         self.sparse.clear()
         for name, plan in sparse.items():
             self.sparse[name] = compact = Compact(plan, self.dtype, self.home)
@@ -145,14 +149,20 @@ def own_params(params: Mapping[str, Array], shared: Mapping[str, Array]) -> dict
 
 def padded_bytes(arrays: Iterable[Array], dtype: np.dtype[Any]) -> int:
     """Return the bytes of these arrays in this type, where each array begins on a cache line."""
-    return sum(aligned(array.size * dtype.itemsize) for array in arrays)
+    return sum(
+        array.nbytes if isinstance(array, QuantizedArray) else aligned(array.size * dtype.itemsize) for array in arrays
+    )
 
 
 def _flat_views(params: Mapping[str, Array], dtype: np.dtype[Any], home: BackendMemory) -> dict[str, Array]:
-    """Copy the parameters into one new block, each on a cache line, and return views of them."""
-    flat = home.block(padded_bytes(params.values(), dtype))
-    views, start = {}, 0
-    for name, value in params.items():
+    """Copy the parameters into one new block, each on a cache line, and return views of them.
+
+    Quantized parameters are returned as they are.
+    """
+    whole = {name: value for name, value in params.items() if not isinstance(value, QuantizedArray)}
+    flat = home.block(padded_bytes(whole.values(), dtype))
+    views, start = dict(params), 0
+    for name, value in whole.items():
         size = value.size * dtype.itemsize
         views[name] = flat[start : start + size].view(dtype).reshape(value.shape)
         views[name][...] = value

@@ -12,14 +12,17 @@ from numpy.typing import DTypeLike, NDArray
 from edgefl.errors import BackendError
 from edgefl.learning.lowering.schedule import (
     AuxiliarySlot,
+    Codes,
     Companion,
     IndexPart,
     Param,
+    Scale,
     Schedule,
     Slot,
     Structure,
     Tensor,
 )
+from edgefl.models.graph.quantized_array import QuantizedArray
 
 Array = NDArray[Any]
 _DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}
@@ -52,6 +55,8 @@ class ScheduleMemory:
             return self.view(schedule, arg)
         if isinstance(arg, Param):
             return self._params[arg.name].reshape(arg.shape)
+        if isinstance(arg, Codes | Scale):
+            return self._of_quantized(arg)
         if isinstance(arg, Structure):
             return self._structures[arg]
         if isinstance(arg, Slot):
@@ -61,6 +66,14 @@ class ScheduleMemory:
         if isinstance(arg, AuxiliarySlot):
             return self._slots.get(f"{arg.name} {arg.position}", self._slots[arg.name])
         return self._states[arg] if isinstance(arg, Companion) else arg
+
+    def _of_quantized(self, arg: Codes | Scale) -> Array:
+        held = self._params[arg.param]
+        assert isinstance(held, QuantizedArray)
+        if isinstance(arg, Codes):
+            return held.codes
+        assert held.scale is not None
+        return held.scale.astype(self._floats, copy=False)
 
 
 def bind(backend: ModuleType, schedule: Schedule, memory: ScheduleMemory) -> Any:

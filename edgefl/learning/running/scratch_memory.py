@@ -8,16 +8,18 @@ with less memory. Otherwise results would depend on the limit, and a served run 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.kernels.memory import aligned_zeros
 from edgefl.kernels.table import ADAM, ADAM_RATES, HYPER, TABLE
-from edgefl.learning.lowering.schedule import Companion, Param, Schedule, Structure
+from edgefl.learning.lowering.schedule import Codes, Companion, Param, Scale, Schedule, Structure
 from edgefl.learning.running.program_binding import Array, ScheduleMemory
+from edgefl.models.graph.quantized_array import QuantizedArray
 
 
 def scratch_bytes(
@@ -38,10 +40,19 @@ def scratch_bytes(
     packs = getattr(backend, "packs", lambda op: TABLE[op].packs)
     calls = [call for call in schedule.calls if packs(call.op)]
     args = [arg for call in calls for arg in call.args]
-    params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
+    params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)} | _quantized(args)
     states = {arg: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Companion)}
     memory = ScheduleMemory(aligned_zeros(schedule.arena_bytes), np.float32, params, states, _slots(), structures)
     return max((needed(call.op, *(memory.resolve(schedule, arg) for arg in call.args)) for call in calls), default=0)
+
+
+def _quantized(args: Sequence[Any]) -> dict[str, Any]:
+    """Return quantized parameters of the shapes to which these arguments refer."""
+    scales = {arg.param: np.empty(arg.size, np.float32) for arg in args if isinstance(arg, Scale)}
+    codes = [arg for arg in args if isinstance(arg, Codes)]
+    return {
+        arg.param: QuantizedArray(arg.shape[:2], np.empty(arg.shape, np.uint8), scales.get(arg.param)) for arg in codes
+    }
 
 
 def _slots() -> dict[str, Array | None]:

@@ -16,6 +16,7 @@ from edgefl.kernels.memory import HOST, BackendMemory, zeros
 from edgefl.learning.lowering.schedule import Structure, StructureKind
 from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph.operations import Conv2d
+from edgefl.models.graph.quantized_array import QuantizedArray
 from edgefl.models.neurons.block_index import read_only
 from edgefl.models.neurons.mask import Bits
 
@@ -81,8 +82,8 @@ class Compact:
 
 
 class Weights(Mapping[str, Array]):
-    """The parameters by name, for kernels. Whole parameters are the very arrays, and sparse ones are made when asked
-    for.
+    """The parameters by name, for kernels. Whole parameters are the very arrays. Sparse and quantized ones are made
+    when asked for.
 
     The host reads parameters by `read`.
     """
@@ -91,7 +92,10 @@ class Weights(Mapping[str, Array]):
         self._params, self._sparse, self._home = params, sparse, home
 
     def __getitem__(self, name: str) -> Array:
-        return self._sparse[name].whole() if name in self._sparse else self._params[name]
+        if name in self._sparse:
+            return self._sparse[name].whole()
+        found = self._params[name]
+        return np.asarray(found) if isinstance(found, QuantizedArray) else found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._params)
@@ -111,10 +115,23 @@ class Weights(Mapping[str, Array]):
         self._home.fetch(found)
         return found
 
+    def held(self, name: str) -> Array:
+        """Return a parameter as it is now. A quantized parameter is the QuantizedArray."""
+        return self._params[name] if self.is_quantized(name) else self.read(name)
+
+    def is_quantized(self, name: str) -> bool:
+        return isinstance(self._params[name], QuantizedArray)
+
     def set(self, name: str, whole: Array) -> None:
-        """Write a whole parameter. For a sparse weight only the values at its mask are written."""
+        """Write a whole parameter. For a sparse weight only the values at its mask are written.
+
+        Raises  ValueError for other values of a quantized parameter, which are never written.
+        """
         if name in self._sparse:
             self._sparse[name].set(whole)
+        elif self.is_quantized(name):
+            if whole is not self._params[name] and not np.array_equal(np.asarray(whole), self[name]):
+                raise ValueError(f"{name!r} is quantized and frozen; expected its own values")
         else:
             self._params[name][...] = whole
             self._home.wrote(self._params[name])
@@ -157,7 +174,7 @@ class WritableWeights(Mapping[str, Array]):
 
     def close(self) -> None:
         for name, whole in self._made.items():
-            if self._weights.is_sparse(name):
+            if self._weights.is_sparse(name) or self._weights.is_quantized(name):
                 self._weights.set(name, whole)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from edgefl.methods.task import BODY, MODEL, State
 from edgefl.models.graph import Params
+from edgefl.models.graph.quantized_names import gathered, parameter_of, spread
 from edgefl.models.neurons.block_index import same_bits
 from edgefl.system.durable_files import Piece, check_sha256, load_arrays, pieces_of, sha256, write_atomically
 from edgefl.system.safetensors_files import array_names, content, same_values
@@ -82,7 +83,7 @@ class StateFiles:
 
     def _is_still(self, name: str) -> bool:
         group, _, parameter = name.partition("/")
-        return group in WITH_BASE and parameter in self.still
+        return group in WITH_BASE and parameter_of(parameter) in self.still
 
     def _write(self, base: dict[str, np.ndarray]) -> None:
         digest, file = sha256(content(base)), self._folder / BASE
@@ -110,17 +111,17 @@ def load(file: Path, values: dict[str, Any], digest: str | None = None, still: F
 
 def _frozen(base: Path, still: Frozen) -> dict[str, np.ndarray]:
     """Return the arrays of BASE, which has just been checked."""
-    found: dict[str, np.ndarray] = {}
+    found, known = dict[str, np.ndarray](), spread(still)
     for name in array_names(base):
         parameter = name.partition("/")[2]
-        same = same_values(base, name, {each: still[each] for each in (parameter,) if each in still})
-        found |= load_arrays(base, [name])[0] if same is None else {name: still[same]}
+        same = same_values(base, name, {each: known[each] for each in (parameter,) if each in known})
+        found |= load_arrays(base, [name])[0] if same is None else {name: known[same]}
     return found
 
 
 def flat(arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Return the arrays of all sets, by the names that they have in a file."""
-    return {f"{group}/{name}": array for group, params in arrays.items() for name, array in params.items()}
+    return {f"{group}/{name}": array for group, params in arrays.items() for name, array in spread(params).items()}
 
 
 def sets(arrays: Mapping[str, np.ndarray]) -> dict[str, Params]:
@@ -129,7 +130,7 @@ def sets(arrays: Mapping[str, np.ndarray]) -> dict[str, Params]:
     for name, array in arrays.items():
         group, _, parameter = name.partition("/")
         found.setdefault(group, {})[parameter] = array
-    return found
+    return {group: gathered(params) for group, params in found.items()}
 
 
 def _equal(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:

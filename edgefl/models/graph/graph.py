@@ -43,6 +43,7 @@ from edgefl.models.graph.parameter_sources import (
     roots_of,
     users_of,
 )
+from edgefl.models.graph.quantized_parameters import QuantizedParameter, check_precision, check_quantized
 from edgefl.models.graph.shared_parameters import check_uses, other_names, parameter_uses
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Graph:
     auxiliary    results whose losses training adds to the loss of the output. Evaluations do not compute them
     slices       parameters of which training moves some rows or columns alone, in the order of their names
     constants    full names of the frozen parameters that are constants or buffers of a module's code, never trained
+    quantized    frozen parameters that are held in fewer bits, in the order of their names
     Raises  GraphError that names the node and the value that does not fit.
     """
 
@@ -88,6 +90,7 @@ class Graph:
     auxiliary: tuple[AuxiliaryOutput, ...] = ()
     slices: tuple[SlicedParameter, ...] = ()
     constants: frozenset[str] = frozenset()
+    quantized: tuple[QuantizedParameter, ...] = ()
 
     def __post_init__(self) -> None:
         check_outputs(self.nodes, self.auxiliary)
@@ -97,6 +100,8 @@ class Graph:
         check_frozen(self.frozen, self.constants, self.nodes, self.parameters().keys())
         if self.slices != ():
             check_slices(self.slices, self.nodes, self.parameters())
+        if self.quantized != ():
+            check_quantized(self.quantized, self.constants, self.parameters())
         _ = self.shapes
 
     @cached_property
@@ -168,7 +173,8 @@ class Graph:
         infos = parameter_infos(nodes, computed)
         slices = tuple(each for each in self.slices if each.name in infos)
         frozen, constants = self.frozen.intersection(infos), self.constants.intersection(infos)
-        return Graph(input_shape, nodes, frozen, computed, auxiliary, slices, constants)
+        quantized = tuple(each for each in self.quantized if each.name in infos)
+        return Graph(input_shape, nodes, frozen, computed, auxiliary, slices, constants, quantized)
 
     def macs(self) -> dict[str, int]:
         """Return the multiply-accumulates of one sample's forward pass, by the name of each node that multiplies."""
@@ -200,11 +206,18 @@ class Graph:
         """Return the values of all computed parameters by name, for these parameters."""
         found = dict(params)
         for each in self.computed:
-            found[each.name] = each.op.value(*(found[name] for name in each.sources))
+            found[each.name] = each.op.value(*(np.asarray(found[name]) for name in each.sources))
         return {name: found[name] for name in self.roots}
 
+    @cached_property
+    def quantized_by_name(self) -> dict[str, QuantizedParameter]:
+        return {each.name: each for each in self.quantized}
+
     def check(self, params: Mapping[str, np.ndarray]) -> None:
-        """Raise GraphError unless `params` holds exactly this graph's parameters, each as float32 of its shape."""
+        """Raise GraphError unless `params` holds exactly this graph's parameters, each as float32 of its shape.
+
+        A quantized parameter is a QuantizedArray of its precision.
+        """
         expected = self.parameters()
         for name in expected.keys() - params.keys():
             raise GraphError(f"parameter {name!r} is missing; expected shape {expected[name].shape}")
@@ -214,9 +227,12 @@ class Graph:
             value = params[name]
             if value.shape != info.shape or value.dtype != np.float32:
                 raise GraphError(f"{name}: {value.dtype} of shape {value.shape}; expected float32 {info.shape}")
+            check_precision(self.quantized_by_name.get(name), name, value)
 
     def sub(self, neurons: Selection) -> Graph:
         """Return the smaller graph that has only the active neurons. Names stay.
+
+        Its parameters are float32, also where this graph's are quantized.
 
         The methods that train sub-models, Random Dropout and FjORD, need it. FedSPU keeps the full model. Without a
         norm, or with a BatchNorm in evaluation mode, the smaller model computes what the full model computes when the
@@ -227,7 +243,7 @@ class Graph:
         """
         blocks = neurons.blocks_of(self)
         nodes = tuple(_smaller(node, blocks) for node in self.nodes)
-        return replace(self, nodes=_with_fewer_heads(nodes, {INPUT: self.input_shape}))
+        return replace(self, nodes=_with_fewer_heads(nodes, {INPUT: self.input_shape}), quantized=())
 
 
 class _GraphAndParams(NamedTuple):

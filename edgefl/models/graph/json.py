@@ -9,7 +9,8 @@ with computed parameters has one more key, "computed", with {"name", "op", "sour
 graph with auxiliary outputs has one more key, "auxiliary", with {"result", "weight"} for each of them. A graph with
 parameters that are trained in part has one more key, "slices", with {"name", "rows", "cols"} for each of them, where
 rows and columns are [first, end] or null. A graph with constants has one more key, "constants", with their names in
-alphabetical order.
+alphabetical order. A graph with quantized parameters has one more key, "quantized", with {"name", "precision", "axis"}
+for each of them.
 
 "op" is a class name of operations/, and "settings" has every field of the class, with pairs as lists. Every key is
 required. Only settings that came later (Operation.later) are left out where they have their defaults. Unknown keys and
@@ -29,9 +30,17 @@ from edgefl.models.graph.computed_parameters import PARAMETER_OPERATIONS, Comput
 from edgefl.models.graph.graph import Graph, Node
 from edgefl.models.graph.operations import OPERATIONS, Operation
 from edgefl.models.graph.parameter_slices import Range, SlicedParameter
+from edgefl.models.graph.quantized_parameters import QuantizedParameter
 
 FORMAT = "edgefl.graph.1"
-LATER = ("frozen", "computed", "auxiliary", "slices", "constants")  # keys that a graph has where it needs them
+LATER = (
+    "frozen",
+    "computed",
+    "auxiliary",
+    "slices",
+    "constants",
+    "quantized",
+)  # keys that a graph has where it needs them
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,8 @@ def dumps(graph: Graph) -> str:
         document["auxiliary"] = [asdict(each) for each in graph.auxiliary]
     if graph.slices:
         document["slices"] = [each._asdict() for each in graph.slices]
+    if graph.quantized:
+        document["quantized"] = [each._asdict() for each in graph.quantized]
     if graph.computed:
         document["computed"] = [
             {"name": each.name, "op": each.op.title, "sources": each.sources, "settings": _settings(each.op)}
@@ -101,8 +112,9 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
     _limit("graph", sum(math.prod(each.op.result) for each in computed), limits.parameters, "computed values")
     auxiliary = tuple(_auxiliary(item) for item in _list(document.get("auxiliary", []), "auxiliary"))
     slices = tuple(_slice(item) for item in _list(document.get("slices", []), "slices"))
+    quantized = tuple(_quantized(item) for item in _list(document.get("quantized", []), "quantized"))
     nodes = tuple(_node(item) for item in listed)
-    graph = Graph(input_shape, nodes, frozen, computed, auxiliary, slices, constants)
+    graph = Graph(input_shape, nodes, frozen, computed, auxiliary, slices, constants, quantized)
     _limit("graph", sum(math.prod(info.shape) for info in graph.parameters().values()), limits.parameters, "parameters")
     _limit("graph", sum(math.prod(shape) for shape in graph.shapes.values()), limits.activations, "activations")
     return graph
@@ -158,6 +170,13 @@ def _slice(item: Any) -> SlicedParameter:
     if not isinstance(record["name"], str):
         raise GraphError(f"slice of {record['name']!r:.200}; expected the name of a parameter")
     return SlicedParameter(record["name"], *(_range(record["name"], record[axis]) for axis in ("rows", "cols")))
+
+
+def _quantized(item: Any) -> QuantizedParameter:
+    record = _fields(item, "quantized parameter", ("name", "precision", "axis"))
+    if not isinstance(record["name"], str):
+        raise GraphError(f"quantized parameter {record['name']!r:.200}; expected the name of a parameter")
+    return QuantizedParameter(**record)
 
 
 def _range(name: str, found: Any) -> Range | None:

@@ -1,6 +1,7 @@
 """Models as safetensors files, with the graph's JSON in the metadata. This module touches the disk.
 
-A file holds exactly the parameters of its graph, as float32 under torch's names, so any safetensors reader can open it.
+A file holds exactly the parameters of its graph under torch's names, so any safetensors reader can open it.
+file_arrays.py has their types: float32, and fewer bits for quantized parameters.
 The metadata key "edgefl.graph" has the text of json.dumps. The optional key "edgefl.classes" is a JSON list that says
 for which class each output stands, and "edgefl.class_names" a JSON list of the names of these classes. The optional key
 "edgefl.unused" is a JSON list of the names of further values in the file, which no operation of the graph uses
@@ -22,6 +23,7 @@ import safetensors
 from edgefl.errors import GraphError
 from edgefl.kernels.memory import aligned_bytes
 from edgefl.models.graph.class_axis import outputs_of_classes
+from edgefl.models.graph.file_arrays import arrays_of, expected_arrays, params_of
 from edgefl.models.graph.graph import Graph, Model, Params
 from edgefl.models.graph.json import Limits, dumps, loads
 from edgefl.system import safetensors_files
@@ -42,7 +44,6 @@ FOREIGN = {  # suffixes -> advice for models that other tools wrote
     ".ckpt": f"edgefl does not run what a checkpoint may hold: {_LOAD}",
     ".bin": f"edgefl does not run what a .bin file may hold: {_LOAD}",
 }
-FLOAT32 = "F32"  # safetensors' name of float32
 
 
 def refuse_foreign(path: str | os.PathLike[str]) -> None:
@@ -65,10 +66,10 @@ def save(
     Raises  GraphError if the parameters do not belong to the graph, OSError if the disk refuses.
     """
     model.graph.check(model.params)
-    values = {**model.params, **model.beside()}
+    values, halves = arrays_of({**model.params, **model.beside()})
     metadata = {GRAPH_KEY: dumps(model.graph)} | class_metadata(classes, class_names)
     metadata |= {UNUSED_KEY: json.dumps(sorted(model.unused))} if model.unused else {}
-    write_atomically(Path(path), safetensors_files.content(values, metadata))
+    write_atomically(Path(path), safetensors_files.content(values, metadata, halves))
 
 
 def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
@@ -96,14 +97,16 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
 def _values(path: Path, graph: Graph) -> Params:
     """Read the parameters of the graph from a file whose header has been checked."""
     try:
-        return safetensors_files.read_arrays(path, graph.parameters(), aligned_bytes)
+        arrays = safetensors_files.read_arrays(path, expected_arrays(graph), aligned_bytes)
+        return params_of(graph, arrays)
     except (KeyError, TypeError, ValueError) as error:  # another file has taken its place since
         raise GraphError(f"values cannot be read ({error!r}); expected the file whose header was read before") from None
 
 
 def _unused(file: safetensors.safe_open, path: Path, name: str, params: Params) -> np.ndarray:
     """Return an unused value. It is the array of a parameter with equal bits, as tied weights have two names."""
-    same = safetensors_files.same_values(path, name, params)
+    whole = {each: value for each, value in params.items() if isinstance(value, np.ndarray)}
+    same = safetensors_files.same_values(path, name, whole)
     return file.get_tensor(name) if same is None else params[same]
 
 
@@ -158,17 +161,17 @@ def _stored_graph(file: safetensors.safe_open, limits: Limits | None) -> tuple[G
         cure = f"load them into their module with safetensors.torch.load_file in FACTORY, and {CONVERT}"
         raise GraphError(f"weights without a graph (metadata keys {sorted(metadata)}; expected {GRAPH_KEY!r}); {cure}")
     graph = loads(text, limits)
-    expected, unused = graph.parameters(), _unused_names(metadata.get(UNUSED_KEY, "[]"))
+    expected, unused = expected_arrays(graph), _unused_names(metadata.get(UNUSED_KEY, "[]"))
     names = set(file.keys()) - unused
     if names != expected.keys():
         raise GraphError(f"parameters {sorted(names ^ expected.keys())} are only in the file, or only in its graph")
     if missing := sorted(unused - set(file.keys())):
         raise GraphError(f"{UNUSED_KEY} names {missing[0]!r}; expected names of values in the file")
-    for name, info in expected.items():
+    for name, array in expected.items():
         header = file.get_slice(name)
         shape, dtype = tuple(header.get_shape()), header.get_dtype()
-        if (shape, dtype) != (info.shape, FLOAT32):
-            raise GraphError(f"{name}: {dtype} of shape {shape}; expected {FLOAT32} {info.shape}")
+        if (shape, dtype) != (array.shape, array.kind):
+            raise GraphError(f"{name}: {dtype} of shape {shape}; expected {array.kind} {array.shape}")
     return graph, unused
 
 

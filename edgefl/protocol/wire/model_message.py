@@ -2,7 +2,8 @@
 
     4  length of the text in bytes, little-endian
        text of graph_json.dumps, UTF-8
-       codec payload: every parameter in full, float32, exact
+       codec payload: every float32 parameter in full, exact
+       every quantized parameter in the order of parameters: its codes, then its float32 scales
 
 One model has one form. The SHA-256 of the whole, which Welcome carries, checks the chunks (messages.ModelChunk). Files
 of models for other programs are in models/graph/model_files.py.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +25,7 @@ from edgefl.models.graph import Graph, Model
 from edgefl.models.graph import json as graph_json
 from edgefl.models.graph.json import Limits
 from edgefl.models.graph.operations import Kind, Shape
+from edgefl.models.graph.quantized_array import QuantizedArray
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.update import Array, Block, Update
 from edgefl.protocol import codec
@@ -90,10 +93,11 @@ def packed(model: Model) -> PackedModel:
     Raises  GraphError if the parameters do not belong to the graph.
     """
     model.graph.check(model.params)
-    spec = ModelSpec.of(model.graph).without_slices
+    spec = dense_spec(model.graph)
     text = graph_json.dumps(model.graph).encode()
     whole = Update({name: Block(param.shape, None, model.params[name]) for name, param in spec.params.items()})
-    return PackedModel([len(text).to_bytes(LENGTH_BYTES, "little"), text, *codec.pieces(whole, spec)])
+    quantized = (piece for name in quantized_bytes(model.graph) for piece in _pieces(model.params[name]))  # type: ignore[arg-type]
+    return PackedModel([len(text).to_bytes(LENGTH_BYTES, "little"), text, *codec.pieces(whole, spec), *quantized])
 
 
 def pack(model: Model) -> bytes:
@@ -122,10 +126,10 @@ def read(
             writes, or the rest is not all parameters of the graph, or the bytes end before the model does
     """
     graph, start = _read_graph(source, size, limits or Limits())
-    spec = ModelSpec.of(graph).without_slices
-    expected, head = dense_bytes(spec), codec.dense_head(spec)
+    spec, quantized = dense_spec(graph), quantized_bytes(graph)
+    expected, head = dense_bytes(spec) + sum(quantized.values()), codec.dense_head(spec)
     if size - start != expected:
-        raise CodecError(f"parameters of {size - start} bytes; expected {expected}, all of them as float32")
+        raise CodecError(f"parameters of {size - start} bytes; expected {expected}, all of them")
     if (found := source.read(len(head))) != head:
         raise _refusal(found + source.read(expected - len(head)), spec)
     params = {}
@@ -134,7 +138,12 @@ def read(
             params[name] = _read_parameter(source, param.shape)
         else:
             source.seek(4 * math.prod(param.shape), FROM_HERE)
-    return Model(graph, params)
+    for name, count in quantized.items():
+        if wanted(name, "frozen"):
+            params[name] = _read_quantized(source, graph, name)  # type: ignore[assignment]
+        else:
+            source.seek(count, FROM_HERE)
+    return Model(graph, {name: params[name] for name in graph.parameters() if name in params})
 
 
 def digest(data: bytes | PackedModel) -> bytes:
@@ -146,6 +155,19 @@ def chunks(data: bytes | PackedModel, offset: int) -> Iterator[ModelChunk]:
     """Yield a packed model from the byte `offset` on, in the messages that answer ModelRequest."""
     for start in range(offset, len(data), CHUNK_BYTES):
         yield ModelChunk(start, data[start : start + CHUNK_BYTES])
+
+
+def dense_spec(graph: Graph) -> ModelSpec:
+    """Return the specification of the float32 parameters of a graph, each of them whole."""
+    spec = ModelSpec.of(graph).without_slices
+    found = graph.quantized_by_name
+    return replace(spec, params={name: param for name, param in spec.params.items() if name not in found})
+
+
+def quantized_bytes(graph: Graph) -> dict[str, int]:
+    """Return the bytes of each quantized parameter in a packed model, in their order there."""
+    found = graph.quantized_by_name
+    return {name: found[name].nbytes(info.shape) for name, info in graph.parameters().items() if name in found}
 
 
 def dense_bytes(spec: ModelSpec) -> int:
@@ -181,11 +203,31 @@ def _read_graph(source: Source, size: int, limits: Limits) -> tuple[Graph, int]:
 def _read_parameter(source: Source, shape: Shape) -> Array:
     """Read the values of a parameter, which come next, into read-only memory."""
     memory = aligned_bytes(4 * math.prod(shape))
-    if (count := source.readinto(memory.data)) != memory.size:
-        raise CodecError(f"{count} bytes of a parameter; expected {memory.size}")
+    _fill(source, memory.data)
     values = memory.view("<f4").astype(np.float32, copy=False).reshape(shape)
     values.flags.writeable = False
     return values
+
+
+def _read_quantized(source: Source, graph: Graph, name: str) -> QuantizedArray:
+    """Read the codes and scales of a quantized parameter, which come next, into read-only memory."""
+    shape, each = graph.parameters()[name].shape, graph.quantized_by_name[name]
+    codes = aligned_bytes(each.nbytes(shape) - 4 * each.scales(shape))
+    _fill(source, codes.data)
+    scale = _read_parameter(source, (each.scales(shape),)) if each.precision == "int8" else None
+    return QuantizedArray(shape, codes, scale, each.axis)
+
+
+def _pieces(value: QuantizedArray) -> Iterator[memoryview]:
+    """Yield the bytes of a quantized parameter."""
+    yield value.codes.reshape(-1).data
+    if value.scale is not None:
+        yield np.ascontiguousarray(value.scale, "<f4").view(np.uint8).data
+
+
+def _fill(source: Source, memory: memoryview) -> None:
+    if (count := source.readinto(memory)) != len(memory):
+        raise CodecError(f"{count} bytes of a parameter; expected {len(memory)}")
 
 
 def _refusal(payload: bytes, spec: ModelSpec) -> CodecError:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import CHUNK_BYTES, MOST_PARTS, ModelChunk, ModelPart
-from edgefl.protocol.wire.model_message import digest
+from edgefl.protocol.wire.model_message import dense_spec, digest, quantized_bytes
 from edgefl.protocol.wire.packed_model import PackedModel
 
 VALUE_BYTES = 4
@@ -27,10 +27,10 @@ def frozen_parts(graph: Graph, packed: bytes | PackedModel) -> list[ModelPart]:
     """Return the parts of a packed model in the order of their offsets: at most MOST_PARTS parts, the largest ones.
 
     graph   graph of the packed model
-    packed  the model as `model_message.pack` wrote it, whose values come last and in the order of the parameters
+    packed  the model as `model_message.pack` wrote it, whose values come last: float32 parameters in their order, then
+            quantized ones
     """
-    params = ModelSpec.of(graph).params
-    sizes = {name: VALUE_BYTES * math.prod(param.shape) for name, param in params.items()}
+    params, sizes = ModelSpec.of(graph).params, _sizes(graph)
     offset, found = len(packed) - sum(sizes.values()), []
     for name, size in sizes.items():
         if params[name].kind == "frozen" and size >= LEAST_BYTES:
@@ -47,8 +47,14 @@ def total_bytes(parts: Iterable[ModelPart]) -> int:
 
 def frozen_bytes(graph: Graph) -> int:
     """Return the bytes of the frozen parameters of a graph in a packed model."""
-    params = ModelSpec.of(graph).params.values()
-    return sum(VALUE_BYTES * math.prod(param.shape) for param in params if param.kind == "frozen")
+    params = ModelSpec.of(graph).params
+    return sum(size for name, size in _sizes(graph).items() if params[name].kind == "frozen")
+
+
+def _sizes(graph: Graph) -> dict[str, int]:
+    """Return the bytes of every parameter in a packed model, in their order there."""
+    dense = {name: VALUE_BYTES * math.prod(param.shape) for name, param in dense_spec(graph).params.items()}
+    return dense | quantized_bytes(graph)
 
 
 def bitmap(flags: Sequence[bool]) -> bytes:

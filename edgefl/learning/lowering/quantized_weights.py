@@ -1,0 +1,98 @@
+"""Calls that read a quantized parameter. A product over places and a lookup of ids read its codes. Before every other
+call the parameter is widened into a buffer, which lives for this call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from edgefl.learning.lowering.schedule import Codes, Param, Scale, Tensor
+from edgefl.models.graph.operations import Shape
+from edgefl.models.graph.quantized_array import BYTES
+from edgefl.models.graph.quantized_parameters import QuantizedParameter
+
+QUANTIZED = frozenset({"pointwise_forward", "pointwise_grad_input", "embedding_stored", "widen_weight"})
+ONE_CELL = ((1, 1), (0, 0), (1, 1), 1)  # stride, padding, dilation and groups of windows of one cell
+MANY = 1 << 14  # weights from which reading the codes is worth a kernel of its own
+
+Call = tuple[str, tuple[Any, ...]]
+
+
+class CallRecorder(Protocol):
+    """What this module needs of a Recorder."""
+
+    @property
+    def quantized(self) -> Mapping[str, QuantizedParameter]: ...
+
+    def rows(self, name: str) -> int: ...
+
+    def new(self, shape: Shape) -> Tensor: ...
+
+    def call(self, op: str, *args: Any) -> None: ...
+
+
+def widened_call(recorder: CallRecorder, op: str, args: tuple[Any, ...]) -> Call:
+    """Return a call of the same meaning that reads quantized parameters by their codes, or widened."""
+    found = recorder.quantized
+    which = [at for at, arg in enumerate(args) if isinstance(arg, Param) and arg.name in found]
+    if not which:
+        return op, args
+    if op in DIRECT and len(which) == 1:
+        call = DIRECT[op](found[args[which[0]].name], *args)
+        if call is not None:
+            return call
+    wide = {at: _widened(recorder, found[args[at].name], args[at]) for at in which}
+    return op, tuple(wide.get(at, arg) for at, arg in enumerate(args))
+
+
+def _widened(recorder: CallRecorder, quantized: QuantizedParameter, param: Param) -> Tensor:
+    """Record the call that widens a parameter, and return its values in the shape of `param`."""
+    rows = recorder.rows(param.name)
+    values = recorder.new((rows, math.prod(param.shape) // rows))
+    recorder.call("widen_weight", *_weight(quantized, values.shape), values)
+    return values.view(*param.shape)
+
+
+def _weight(quantized: QuantizedParameter, shape: Shape) -> tuple[Codes, Scale | None, Scale | None]:
+    """Return the codes, the scales of rows and the scales of columns of a parameter of this shape, [rows, columns]."""
+    codes = Codes(quantized.name, (*shape, BYTES[quantized.precision]))
+    scale = None if quantized.precision == "bfloat16" else Scale(quantized.name, shape[quantized.axis])
+    return (codes, scale, None) if quantized.axis == 0 else (codes, None, scale)
+
+
+def _forward(
+    quantized: QuantizedParameter, x: Tensor, weight: Param, bias: Any, y: Tensor, *settings: Any
+) -> Call | None:
+    if not _is_pointwise(x, y, weight, settings):
+        return None
+    return "pointwise_forward", (_flat(x), *_weight(quantized, weight.shape[:2]), bias, _flat(y))
+
+
+def _grad_input(quantized: QuantizedParameter, dy: Tensor, weight: Param, dx: Tensor, *settings: Any) -> Call | None:
+    *window, outs, ins = settings
+    if not _is_pointwise(dy, dx, weight, tuple(window)):
+        return None
+    return "pointwise_grad_input", (_flat(dy), *_weight(quantized, weight.shape[:2]), _flat(dx), outs, ins)
+
+
+def _lookup(quantized: QuantizedParameter, ids: Any, weight: Param, y: Tensor) -> Call:
+    return "embedding_stored", (ids, *_weight(quantized, weight.shape), y)
+
+
+DIRECT: dict[str, Callable[..., Call | None]] = {
+    "conv2d_forward": _forward,
+    "conv2d_grad_input": _grad_input,
+    "embedding_forward": _lookup,
+}
+
+
+def _is_pointwise(x: Tensor, y: Tensor, weight: Param, window: tuple[Any, ...]) -> bool:
+    """Return whether a convolution has windows of one cell, and many weights."""
+    is_plain = window == ONE_CELL and weight.shape[2:] == (1, 1) and x.lanes == y.lanes == 1
+    return is_plain and math.prod(weight.shape) >= MANY
+
+
+def _flat(x: Tensor) -> Tensor:
+    return x.view(*x.shape[:2], math.prod(x.shape[2:]))
