@@ -42,6 +42,20 @@ LARGEST_MODEL = (  # in bytes, under Limits(). A node has at most 4 parameters
 )
 
 
+Wanted = Callable[[str, Kind], bool]
+"""Whether a parameter of this name and kind is read."""
+
+
+def everything(name: str, kind: Kind) -> bool:
+    """Return True, as every parameter is wanted."""
+    return True
+
+
+def nothing(name: str, kind: Kind) -> bool:
+    """Return False, as no parameter is wanted."""
+    return False
+
+
 class Source(Protocol):
     """The protocol of bytes that are read one after another. An open file follows this protocol."""
 
@@ -100,7 +114,7 @@ def read(
     source: Source,
     size: int,
     limits: Limits | None = None,
-    wanted: Callable[[str, Kind], bool] = lambda name, kind: True,
+    wanted: Wanted = everything,
 ) -> Model:
     """Read the model that `pack` wrote. Each parameter is read once, into read-only memory of its own.
 
@@ -161,11 +175,12 @@ def dense_bytes(spec: ModelSpec) -> int:
     return len(codec.dense_head(spec)) + sum(4 * math.prod(param.shape) for param in spec.params.values())
 
 
-def frame_cap(model_bytes: int) -> int:
-    """Return the size in bytes of the largest message about a packed model of this size. It may hold some dense
-    payloads.
+def frame_cap(exchanged_bytes: int) -> int:
+    """Return the size in bytes of the largest message about a model. It may hold some dense payloads.
+
+    exchanged_bytes  bytes of the packed model without its frozen parameters, which no message of a round carries
     """
-    return FRAME_ALLOWANCE + DENSE_PAYLOADS * model_bytes
+    return FRAME_ALLOWANCE + DENSE_PAYLOADS * max(exchanged_bytes, 0)
 
 
 def _read_graph(source: Source, size: int, limits: Limits) -> tuple[Graph, int]:
