@@ -89,8 +89,9 @@ def test_a_limit_changes_no_bit() -> None:
     model, data = deep(), samples(deep().graph, 12)
     free = GraphLearner(model)
     free.fit(data, [np.arange(12, dtype=np.int32)], SGD(0.02))
-    account = free.memory()
-    tight = GraphLearner(model, limit_bytes=sum(account.values()) - account["arena"] // 4)
+    exact = estimate("exact", TrainingConfiguration("deep", model.graph, 12, examples=12))
+    account = exact.parts
+    tight = GraphLearner(model, limit_bytes=exact.total - account["arena"] // 4)
     tight.fit(data, [np.arange(12, dtype=np.int32)], SGD(0.02))
     assert tight.memory()["arena"] <= account["arena"] * 3 // 4
     for parameter, value in tight.read().items():
