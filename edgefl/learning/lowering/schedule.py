@@ -2,7 +2,7 @@
 
 The arguments of a call are plain values (sizes, ids), or references that are resolved when the schedule is bound to
 memory. A Tensor is a view of an arena buffer, and a Param is a view of a model parameter. Codes and
-a Scale are those of a quantized parameter. A Structure lists the
+a Scale belong to a quantized parameter. A Structure lists the
 coordinates of a sparse parameter. A Companion is an array of the same size as a trained block, which lives as long as a
 fit. A Slot is an input, an output or a setting that the learner owns.
 """
