@@ -18,7 +18,7 @@ from edgefl.models.graph import Graph, Model
 from edgefl.models.graph.json import Limits
 from edgefl.protocol.wire.model_parts import frozen_bytes
 
-COPIES = 20  # copies of the model without its frozen part outside the learner, as measured (bench/README.md)
+COPIES = 16  # copies of the model without its frozen part outside the learner, as measured (bench/README.md)
 NODE_BYTES = 1 << 14  # bytes of a node as text, values and calls
 STEPS_PER_S = 10**6  # more steps per second than any device takes
 M_MMAP_THRESHOLD, LARGE_BYTES = -3, 1 << 17  # parameter of glibc's mallopt, and its value in bytes
