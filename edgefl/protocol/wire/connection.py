@@ -109,8 +109,8 @@ class Connection:
     """
 
     def __init__(self, role: Role, cap: int = FRAME_ALLOWANCE, frozen_bytes: int = 0) -> None:
-        """Begin a connection. `frozen_bytes` is the size of the model's frozen parameters, as far as this side knows it.
-        The list of parts can tell it later.
+        """Begin a connection. This side knows already that `frozen_bytes` bytes of the model are frozen parameters. A
+        list of parts tells the other side how many.
         """
         self.role: Role = role
         self.peer: Role = "server" if role == "device" else "device"

@@ -134,7 +134,8 @@ def read(
     spec, quantized = dense_spec(graph), quantized_bytes(graph)
     expected, head = dense_bytes(spec) + sum(quantized.values()), codec.dense_head(spec)
     if size - start != expected:
-        raise CodecError(f"parameters of {size - start} bytes; expected {expected}, all of them")
+        how = "in the precisions of the graph" if quantized else "as float32"
+        raise CodecError(f"parameters of {size - start} bytes; expected {expected}, all of them {how}")
     if (found := source.read(len(head))) != head:
         raise _refusal(found + source.read(expected - len(head)), spec)
     params = {}
