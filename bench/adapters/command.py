@@ -5,9 +5,11 @@
     limits  seconds and memory of the same step within memory limits, and the resident memory of a process without torch
     mobilenet  the same for all of MobileNetV2 at 224 pixels, B = 8, without an adapter
     served  a transformer of characters with adapters, served to processes of devices: bytes, memory, equal bits
+    served_gpt2  the same for GPT-2 with adapters and one device, without a memory limit and with one
 
-The parts step and limits need transformers and peft in a folder of their own: `pip install --target FOLDER transformers
-peft`. The part mobilenet needs torchvision there. --record keeps the rows. Seconds are processor time on one thread.
+The parts step, limits and served_gpt2 need transformers and peft in a folder of their own: `pip install --target FOLDER
+transformers peft`. The part mobilenet needs torchvision there. --record keeps the rows. Seconds are processor time on
+one thread.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any
 
 from bench import machine
 
-PARTS = ("step", "limits", "mobilenet", "served")
+PARTS = ("step", "limits", "mobilenet", "served", "served_gpt2")
 RECORD = Path(__file__).with_name("record.jsonl")
 
 

@@ -12,8 +12,8 @@ HEADINGS = (
     "| --- | --- | --- | --- | --- | --- | --- |",
 )
 SERVED = (
-    "| | trained values | down | up | bytes over values, down and up | largest device | replayed, simulated |",
-    "| --- | --- | --- | --- | --- | --- | --- |",
+    "| | parameters | trained values | down | up | bytes over values | device | server | replayed, simulated |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 
 
@@ -24,8 +24,14 @@ def limits(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def served(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the table of the part served."""
-    return "\n".join([*SERVED, *(_served(row) for row in rows if row["part"] == "served")])
+    """Return the table of the parts served and served_gpt2."""
+    return "\n".join([*SERVED, *(_served(row) for row in rows if row["part"].startswith("served"))])
+
+
+def loading(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the largest resident memory of a process that loads GPT-2's file, as the page has it."""
+    (peak,) = {row["load_peak"] for row in rows if row["part"] == "served_gpt2"}
+    return f"{peak / 1e6:.0f} MB"
 
 
 def step(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -46,10 +52,11 @@ def _served(row: Mapping[str, Any]) -> str:
     sizes = [f"{sum(way[part] for part in ('values', 'index', 'header')) / 1e6:.2f} MB" for way in ways]
     over = " and ".join(f"{way['over_values']:.4f}" for way in ways)
     equal = " and ".join("yes" if row[name] else "no" for name in ("replayed", "as_simulated"))
-    peak = f"{row['device_peak'] / 1e6:.0f} MB"
-    return f"| {row['name']} | {row['trained_values']:,} | {' | '.join(sizes)} | {over} | {peak} | {equal} |"
+    base, *peaks = (f"{row[name] / 1e6:.0f} MB" for name in ("base_bytes", "device_peak", "server_peak"))
+    cells = [row["name"], base, f"{row['trained_values']:,}", *sizes, over, *peaks, equal]
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
     found = read()
-    print(limits(found), served(found), ", ".join(step(found)), sep="\n\n")
+    print(limits(found), served(found), ", ".join(step(found)), loading(found), sep="\n\n")

@@ -56,6 +56,7 @@ from edgefl.protocol.wire.messages import (
     Trained,
     Welcome,
 )
+from edgefl.protocol.wire.model_message import exchanged
 
 MakeMeter = Callable[[], EnergyMeter]
 PASSES = 3  # passes of a step: forward, and backward to the parameters and to the activations
@@ -265,7 +266,7 @@ class DeviceModel:
 
     def _trained(self) -> Model:
         """Return the initial model without its frozen parameters, which the learner has."""
-        return self._state.model(self._bounds.graph(), lambda name, kind: kind != "frozen")
+        return self._state.model(self._bounds.graph(), exchanged)
 
     def _hold(self, kept: StoredClientState) -> None:
         self._client_state.learner.write({name: kept.params[name] for name in self._client_state.spec.exchanged})

@@ -92,7 +92,7 @@ class Device:
         self._declaring = ThroughputReporter(profile.reports_throughput, world.say, world.within)
         self._has_begun = False  # whether this process has drawn its life in the directory
         self._download = ModelDownload(state, world, profile.bounds.seconds)
-        self._run = state.run
+        self._run, self._bounds = state.run, profile.bounds._replace(in_envelopes=is_vouched)
         self._secure = None if profile.secure is None else participant(profile.secure, state, world)
         self.finished: str | None = None
         if state.enrolment is not None:
@@ -132,7 +132,7 @@ class Device:
     @property
     def frozen_bytes(self) -> int:
         """The bytes of the run's model that are frozen parameters, once the device has the model."""
-        return self._state.frozen_bytes(self._profile.bounds.graph())
+        return self._state.frozen_bytes(self._bounds.graph())
 
     def hello(self, nonce: bytes) -> Hello:
         """Return the first message of a connection. `nonce` is 32 random bytes, new for each connection."""
@@ -262,7 +262,7 @@ class Device:
         yield self._declaring.declare(clocks, lambda clocks: self._ready().throughput(clocks))
 
     def _join(self, welcome: Welcome) -> None:
-        self._profile.bounds.check_model(welcome.model_bytes, self._download.listed_bytes)
+        self._bounds.check_model(welcome.model_bytes, self._download.listed_bytes)
         method_of(welcome)
         try:
             self._data.parts(welcome)
@@ -341,7 +341,7 @@ class Device:
         """Return the model, which is loaded when it is first needed."""
         if self._model is None:
             assert self._state.enrolment is not None  # the connection lets no round through before Welcome
-            welcome, bounds = self._state.enrolment.welcome, self._profile.bounds
+            welcome, bounds = self._state.enrolment.welcome, self._bounds
             with followed("the server's model"):
                 self._model = DeviceModel(self._state, welcome, self._data, bounds, self._make)
         return self._model

@@ -31,11 +31,13 @@ class Bounds(NamedTuple):
     model_bytes   largest packed model, in bytes
     memory_bytes  memory for model and training, in bytes
     seconds       longest time of a round or an evaluation, in seconds
+    in_envelopes  whether the model comes in an envelope, which is in memory as a whole
     """
 
     model_bytes: int
     memory_bytes: int | None = None
     seconds: float | None = None
+    in_envelopes: bool = False
 
     def check_model(self, size: int, frozen: int = 0) -> None:
         """Check a packed model of `size` bytes before the device asks for it.
@@ -88,6 +90,8 @@ class Bounds(NamedTuple):
         """
         if self.memory_bytes is None:
             return None
+        if self.in_envelopes:
+            exchanged, frozen = exchanged + frozen, 0
         outside = COPIES * exchanged + more
         if outside + frozen >= self.memory_bytes:
             size, needed = exchanged + frozen, outside + frozen

@@ -7,7 +7,7 @@ are in a file of their own, base.safetensors, which the files of all rounds name
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,6 +28,8 @@ WITH_BASE = (MODEL, BODY)  # sets that have the model's own parameters
 Frozen = Mapping[str, np.ndarray]
 """Frozen parameters of a model, by name."""
 NO_FROZEN: Frozen = MappingProxyType({})
+Read = Callable[[Path, dict[str, Any], str | None], State]
+"""Reads the state in a file, as `load` does."""
 
 
 class StoredClientState(NamedTuple):
@@ -107,6 +109,21 @@ def load(file: Path, values: dict[str, Any], digest: str | None = None, still: F
         check_sha256(base, metadata[BASE_DIGEST])
         arrays |= _frozen(base, still)
     return State(sets(arrays), values)
+
+
+def without_arrays(file: Path, values: dict[str, Any], digest: str | None) -> State:
+    """Return the state that `load` returns, without its arrays. The files are compared with their digests alone.
+
+    Raises  RunError if a file is missing or corrupt.
+    """
+    if digest is None:
+        load(file, values, digest)
+    else:
+        check_sha256(file, digest)
+        metadata = load_arrays(file, [])[1]
+        if BASE_DIGEST in metadata:
+            check_sha256(file.with_name(BASE), metadata[BASE_DIGEST])
+    return State({}, values)
 
 
 def _frozen(base: Path, still: Frozen) -> dict[str, np.ndarray]:

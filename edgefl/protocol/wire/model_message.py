@@ -51,6 +51,11 @@ def everything(name: str, kind: Kind) -> bool:
     return True
 
 
+def exchanged(name: str, kind: Kind) -> bool:
+    """Return whether messages of a round may carry a parameter of this kind."""
+    return kind != "frozen"
+
+
 def nothing(name: str, kind: Kind) -> bool:
     """Return False, as no parameter is wanted."""
     return False

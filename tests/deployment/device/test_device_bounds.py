@@ -165,6 +165,8 @@ def test_frozen_parameters_count_once(federation: Federation) -> None:
     words = f"model of 1000 bytes needs {fitting} bytes in a round; the limit is --max-memory {fitting}"
     with pytest.raises(MemoryLimitError, match=words):
         Bounds(1 << 20, fitting).check_model(1000, 900)
+    with pytest.raises(MemoryLimitError, match=f"needs {COPIES * 1000} bytes in a round"):
+        Bounds(1 << 20, fitting + 1, in_envelopes=True).check_model(1000, 900)
     graph = federation.graph
     trained, *frozen = graph.parameters()
     partly = replace(graph, frozen=frozenset(frozen))

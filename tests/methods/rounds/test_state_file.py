@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import safetensors.numpy
 
-from edgefl.methods.rounds.state_file import BASE, StateFiles, flat, load
+from edgefl.errors import RunError
+from edgefl.methods.rounds.state_file import BASE, StateFiles, flat, load, without_arrays
 from edgefl.methods.task import MODEL, State
+from edgefl.system.durable_files import sha256
 
 
 def state(weight: float, still: float = 1.0) -> State:
@@ -65,3 +68,17 @@ def test_a_file_of_frozen_parameters_is_written_again_if_it_is_another(tmp_path:
         files, found = StateFiles(tmp_path), state(1.0, still)
         files.still = {"body": found.arrays[MODEL]["body"]}
         assert written(files, tmp_path / "1.safetensors", found) == content(found)
+
+
+def test_files_are_compared_with_their_digests_without_their_arrays(tmp_path: Path) -> None:
+    files, found = StateFiles(tmp_path), state(1.0)
+    files.still = {"body": found.arrays[MODEL]["body"]}
+    written(files, tmp_path / "1.safetensors", found)
+    digest = sha256((tmp_path / "1.safetensors").read_bytes())
+    assert without_arrays(tmp_path / "1.safetensors", {"a": 1}, digest) == State({}, {"a": 1})
+    for name in ("1.safetensors", BASE):
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(RunError, match=f"{name} is damaged"):
+            without_arrays(tmp_path / "1.safetensors", {}, digest)
+        (tmp_path / name).write_bytes(whole)
