@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bench.adapters import bases_table
 from bench.adapters.command import read
 
 HEADINGS = (
@@ -52,4 +53,4 @@ def _served(row: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     found = read()
-    print(limits(found), served(found), ", ".join(step(found)), sep="\n\n")
+    print(limits(found), served(found), ", ".join(step(found)), *bases_table.tables(found).values(), sep="\n\n")
