@@ -11,9 +11,9 @@
     quantized  memory and seconds of a step of GPT-2 and of a model of Gemma 3 270M's shape (random weights, rank 8 on
             its attention, T = 64, B = 8) on bases in float32, bfloat16 and int8, within a memory limit
 
-The parts step, limits, served_gpt2 and quantized need transformers and peft in a folder of their own: `pip install --target FOLDER
-transformers peft`. The part mobilenet needs torchvision there. --record keeps the rows. Seconds are processor time on
-one thread.
+The parts step, limits, served_gpt2 and quantized need transformers and peft in a folder of their own: `pip install
+--target FOLDER transformers peft`. The part mobilenet needs torchvision there. --record keeps the rows. Seconds are
+processor time on one thread.
 """
 
 from __future__ import annotations

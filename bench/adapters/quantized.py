@@ -15,7 +15,7 @@ STEPS = 3
 
 
 class Size(NamedTuple):
-    """A model: its case in held.py, the tokens of a batch, and the bytes beside its parameters that a learner may hold."""
+    """A model: its case in held.py, the tokens of a batch, and the bytes that a learner may hold beside parameters."""
 
     case: str
     tokens: int
@@ -27,7 +27,7 @@ BASES = ("float32", "bfloat16", "int8")
 
 
 def measured(folder: Path, repeats: int) -> Iterator[dict[str, Any]]:
-    """Yield a row for each model and base: bytes of parameters, and of the process beside them, and seconds of a step."""
+    """Yield a row for each model and base: bytes of parameters, of the process beside them, and seconds of a step."""
     for name, size in SIZES.items():
         for base in BASES:
             found = asked(_file(folder, size.case, base), size.case, STEPS, (size.limit, 0))

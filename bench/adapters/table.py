@@ -18,8 +18,8 @@ SERVED = (
 )
 
 QUANTIZED = (
-    "| | parameters | resident once loaded | arena | packing | resident beside process and parameters | seconds of a step "
-    "| tokens a second |",
+    "| | parameters | resident once loaded | arena | packing | resident beside process and parameters | seconds of a "
+    "step | tokens a second |",
     "| --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 
@@ -78,6 +78,4 @@ def _served(row: Mapping[str, Any]) -> str:
 if __name__ == "__main__":
     found = read()
     made = [limits(found), served(found), ", ".join(step(found)), loading(found), *bases_table.tables(found).values()]
-    print(*made, quantized(found), sep="
-
-")
+    print(*made, quantized(found), sep="\n\n")
