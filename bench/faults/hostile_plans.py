@@ -96,7 +96,8 @@ class Plan:
 
     def parts(self) -> list[ModelPart]:
         """Return the parts of the model that the server lists."""
-        return frozen_parts(self.model, self.packed()) if isinstance(self.model, Graph) else []
+        has_base = isinstance(self.model, Graph) and self.model.frozen
+        return frozen_parts(self.model, self.packed()) if has_base else []
 
     def packed(self) -> bytes:
         return pack(whole(self.model)) if isinstance(self.model, Graph) else self.model

@@ -96,7 +96,7 @@ class _Trial:
         self._state, self._data = root / f"state-{number}", root / "data.npz"
         self._peak, self._log = root / f"peak-{number}", root / f"log-{number}"
         self._model, self._said = plan.packed(), list(plan.messages())  # made now, so that it costs the device no time
-        self._polled = 0
+        self._parts, self._polled = plan.parts(), 0
         self._asked_at = self._answered_at = 0.0
         self._refusal = ""
         self._answers: list[Message] = []
@@ -174,8 +174,8 @@ class _Trial:
                 self._asked_at = time.monotonic()
                 size = plan.size or len(data)
                 found = size, digest(data), "cross-entropy"
-                if parts := plan.parts():
-                    yield ModelParts(parts)
+                if self._parts:
+                    yield ModelParts(self._parts)
                 yield Welcome(0, 1, 1, plan.method, plan.options, "float32", plan.shares, *found)
             case ModelRequest():
                 yield from chunks(data, message.offset)

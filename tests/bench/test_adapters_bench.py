@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.adapters import table
+from bench.adapters import served_gpt2, table
 from bench.adapters.command import main, read, write
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
@@ -17,7 +17,7 @@ def test_the_tables_of_the_page_are_those_of_the_record() -> None:
     page, rows = PAGE.read_text("utf-8"), read()
     assert table.limits(rows) in page
     assert table.served(rows) in page
-    for figure in table.step(rows):
+    for figure in (*table.step(rows), table.loading(rows)):
         assert figure in page
 
 
@@ -27,11 +27,20 @@ def test_limits_are_kept_with_equal_bits_and_rounds_send_values() -> None:
         if row["part"] in ("limits", "mobilenet"):
             assert row["same_bits"] == (row["micro_batch"] == 0)
             assert row["held_beside"] <= (row["limit"] or row["held_beside"])
-        if row["part"] == "served":
+        if row["part"].startswith("served"):
             assert row["replayed"]
             assert row["as_simulated"]
             assert max(row[way]["over_values"] for way in ("down", "up")) <= 1.02
-    assert {row["part"] for row in rows} == {"step", "limits", "mobilenet", "served"}
+    assert {row["part"] for row in rows} == {"step", "limits", "mobilenet", "served", "served_gpt2"}
+
+
+def test_a_served_base_is_held_once() -> None:
+    rows = [row for row in read() if row["part"] == "served_gpt2"]
+    assert [row["name"] for row in rows] == list(served_gpt2.LIMITS)
+    for row in rows:
+        assert row["device_peak"] <= row["base_bytes"] + 350e6
+        assert row["server_peak"] <= 2 * row["base_bytes"]
+        assert row["load_peak"] <= row["base_bytes"] + 100e6
 
 
 def test_a_row_takes_the_place_of_its_former_row(tmp_path: Path) -> None:
@@ -46,4 +55,4 @@ def test_a_row_takes_the_place_of_its_former_row(tmp_path: Path) -> None:
 def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--parts", "steps"])
-    assert "--parts steps; expected some of step, limits, mobilenet, served, bases" in capsys.readouterr().err
+    assert "--parts steps; expected some of step, limits, mobilenet, served, served_gpt2, bases, quantized" in capsys.readouterr().err
