@@ -31,7 +31,7 @@ def test_limits_are_kept_with_equal_bits_and_rounds_send_values() -> None:
             assert row["replayed"]
             assert row["as_simulated"]
             assert max(row[way]["over_values"] for way in ("down", "up")) <= 1.02
-    assert {row["part"] for row in rows} == {"step", "limits", "mobilenet", "served"}
+    assert {row["part"] for row in rows} == {"step", "limits", "mobilenet", "served", "bases"}
 
 
 def test_a_row_takes_the_place_of_its_former_row(tmp_path: Path) -> None:
