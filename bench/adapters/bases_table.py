@@ -50,8 +50,8 @@ def made_by(rows: Iterable[Row]) -> str:
     rows = [row for row in rows if row["part"] == "bases"]
     machines = sorted({f"{row['machine']['cpu']} ({row['machine']['isa'].upper()})" for row in rows})
     seeds = ", ".join(map(str, sorted({row["seed"] for row in rows if "seed" in row})))
-    commits = ", ".join(sorted({row["machine"]["commit"] for row in rows}))
-    return f"The records were made on {' and '.join(machines)} with seeds {seeds} at commit {commits}."
+    commits = " and ".join(sorted({row["machine"]["commit"] for row in rows}))
+    return f"The records were made on {' and '.join(machines)} with seeds {seeds} at {commits}."
 
 
 def differences(rows: Iterable[Row], base: str, when: str) -> list[float]:
@@ -107,8 +107,8 @@ def _cells(rows: list[Row], base: str, when: str, seconds: Mapping[str, float]) 
     if base == PLAIN:
         return cells + [""] * (len(mine) + 2)
     found = differences(rows, base, when)
-    middle, low, high = (f"{value:+.{change}f}" for value in interval(found))
-    return [*cells, *(f"{value:+.{change}f}" for value in found), middle, f"{low} to {high}"]
+    *each, middle, low, high = (f"{round(value, change) + 0:+.{change}f}" for value in (*found, *interval(found)))
+    return [*cells, *each, middle, f"{low} to {high}"]
 
 
 def _line(cells: Iterable[str]) -> str:
