@@ -26,7 +26,7 @@ from edgefl.protocol.wire.messages import (
     Refused,
 )
 from edgefl.protocol.wire.model_message import chunks
-from edgefl.protocol.wire.model_parts import chunks_of, held_ranges, missing_from
+from edgefl.protocol.wire.model_parts import chunks_of, held_ranges, missing_from, total_bytes
 from edgefl.server.events import DeviceJoined
 from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 from edgefl.system.log_lines import Alert
@@ -84,7 +84,7 @@ class Peer(asyncio.Protocol):
         self.link, self.name, self.address = link, name, name
         self.client: int | None = None
         self.is_broken, self.heard_at = False, 0.0
-        self.connection = Connection("server")
+        self.connection = Connection("server", frozen_bytes=total_bytes(service.parts))
         self._service, self._hub = service, hub
         self._meeting: ServerHandshake | None = None
         self._takes_parts = False  # whether the device can take the model in parts

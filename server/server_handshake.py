@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from edgefl.errors import AuthError
 from edgefl.protocol.wire import handshake
 from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelPart, RosterPart, SecureOffer, Welcome
+from edgefl.protocol.wire.packed_model import PackedModel
 from edgefl.server.events import Claim, DeviceJoined
 
 
@@ -32,7 +33,7 @@ class EnrolmentTerms:
     clients: int
     keys: Mapping[int, Sequence[bytes]] | None
     welcome: Callable[[int], Welcome]
-    model: bytes
+    model: bytes | PackedModel
     nonce: Callable[[], bytes]
     training_samples: Callable[[Sequence[int]], int]
     parts: Sequence[ModelPart] = field(default=(), kw_only=True)

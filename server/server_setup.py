@@ -18,9 +18,11 @@ from edgefl.methods import Algorithm
 from edgefl.methods.early_stopping import EarlyStopping
 from edgefl.methods.method_label import Variant
 from edgefl.models.graph import Graph, Model, Params
+from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import Welcome
-from edgefl.protocol.wire.model_message import digest, pack
+from edgefl.protocol.wire.model_message import digest, packed
 from edgefl.protocol.wire.model_parts import frozen_parts
+from edgefl.protocol.wire.packed_model import PackedModel
 from edgefl.protocol.wire.run_terms import named_run
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.event_loop import Server
@@ -67,11 +69,11 @@ def staff(
     ((label, algorithm),) = assembled.algorithms.items()
     method = Variant.of(label).method  # a device knows the method, and gets the label's options in Welcome
     task, initial = federation.task(experiment.rounds), federation.initial()
-    store.states.still = frozenset(task.spec.frozen)
+    store.states.still = {name: initial[name] for name in task.spec.frozen}
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
-    packed = pack(Model(federation.graph, initial))
+    model = _packed(federation.graph, initial)
     if rules.secure is not None:
-        run = named_run(store.run_id, welcome(0, experiment, method, algorithm, packed, task.loss))
+        run = named_run(store.run_id, welcome(0, experiment, method, algorithm, model, task.loss))
         rules = dataclasses.replace(rules, secure=dataclasses.replace(rules.secure, run=run))
     progress = store.load(RECENT, None if rules.asynchronous is None else rules.asynchronous.max_staleness)
     coordinator = Coordinator(task, algorithm, rules, initial, progress, common, accepting)
@@ -79,17 +81,26 @@ def staff(
         store.run_id,
         experiment.clients,
         keys,
-        lambda client: welcome(client, experiment, method, algorithm, packed, task.loss),
-        packed,
+        lambda client: welcome(client, experiment, method, algorithm, model, task.loss),
+        model,
         lambda: secrets.token_bytes(32),
         experiment.training_samples,
-        parts=frozen_parts(federation.graph, packed),
+        parts=frozen_parts(federation.graph, model),
         secure=() if rules.secure is None else rules.secure.offer,
     )
     return coordinator, offer
 
 
-def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes, loss: Loss) -> Welcome:
+def _packed(graph: Graph, initial: Params) -> PackedModel:
+    """Return the model for devices. It shares the frozen parameters, which nobody changes, and has copies of others."""
+    return packed(
+        Model(graph, {name: value if name in graph.frozen else value.copy() for name, value in initial.items()})
+    )
+
+
+def welcome(
+    client: int, experiment: Experiment, name: str, algorithm: Algorithm, model: PackedModel, loss: Loss
+) -> Welcome:
     """Return the description of the run for an enrolled client."""
     options: dict[str, Any] = {
         field.name: value
@@ -105,8 +116,8 @@ def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm
         {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()},
         experiment.values,  # type: ignore[arg-type]
         (experiment.train_share, experiment.validation_share),
-        len(packed),
-        digest(packed),
+        len(model),
+        digest(model),
         str(loss),
     )
 
@@ -115,9 +126,9 @@ class CommonTest:
     """An evaluation of a model on the test set that no client owns."""
 
     def __init__(self, graph: Graph, initial: Params, data: Samples) -> None:
-        self._learner = GraphLearner(Model(graph, {name: value.copy() for name, value in initial.items()}))
-        self._data = data
+        self._learner = GraphLearner(Model(graph, initial), shares_frozen=True)
+        self._data, self._names = data, ModelSpec.of(graph).exchanged
 
     def __call__(self, params: Params) -> Evaluation:
-        self._learner.write(params)
+        self._learner.write({name: params[name] for name in self._names})
         return self._learner.evaluate(self._data)

@@ -23,6 +23,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -31,6 +32,7 @@ from edgefl.errors import RunError
 from edgefl.experiment.run_json import settings_digest
 from edgefl.methods.rounds import state_file
 from edgefl.methods.rounds.participation import TRAINED
+from edgefl.methods.rounds.state_file import Read
 from edgefl.methods.throughput import Throughput
 from edgefl.protocol.wire import messages
 from edgefl.protocol.wire.messages import Trained
@@ -131,9 +133,9 @@ class Store:
         max_staleness  largest staleness in an asynchronous run, whose open tasks are loaded. None: rounds wait
         """
         try:
-            found = load_progress(self._database, self.path, which)
+            found = load_progress(self._database, self.path, which, partial(state_file.load, still=self.states.still))
             self.kept = max(KEPT, (max_staleness or 0) + 1)
-            return task_log.with_earlier(found, self._database, self.path, max_staleness)
+            return task_log.with_earlier(found, self._database, self.path, max_staleness, self.states.still)
         except sqlite3.Error as error:
             raise directory_check.damaged(self.path, error) from None
 
@@ -175,7 +177,7 @@ class Store:
 def _check(path: Path) -> str:
     """Read the whole run, and return its id. Raises RunError naming the file that is not as it should be."""
     with directory_check.checked(path) as database:
-        check_newest(path, load_progress(database, path).round)
+        check_newest(path, load_progress(database, path, read=state_file.without_arrays).round)
         return directory_check.run_id(database)
 
 
@@ -262,10 +264,11 @@ def last_closed(database: sqlite3.Connection) -> int:
     return round or 0
 
 
-def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> Progress:
+def load_progress(database: sqlite3.Connection, path: Path, which: str = "", read: Read = state_file.load) -> Progress:
     """Load the progress of a run from one snapshot of its database. Raises RunError if something is missing or corrupt.
 
     which  as for Store.load
+    read   reads the state after the last closed round
     """
     round = last_closed(database)
     closed = database.execute("SELECT state, sha256, done FROM rounds WHERE round = ?", (round,)).fetchone()
@@ -277,7 +280,7 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
     return Progress(
         capacities=dict(database.execute("SELECT client, capacity FROM clients ORDER BY client")),
         round=round,
-        state=None if values is None else state_file.load(arrays_file(path, round), json.loads(values), digest),
+        state=None if values is None else read(arrays_file(path, round), json.loads(values), digest),
         done=bool(done),
         scored=scored or 0,
         opened=tuple(client for r, client in rulings if r == round + 1) if is_open else None,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edgefl.errors import RunError
 from edgefl.methods.rounds import state_file
+from edgefl.methods.rounds.state_file import NO_FROZEN, Frozen
 from edgefl.server.array_files import arrays_file
 from edgefl.server.events import ReplyJudged
 from edgefl.server.run_progress import EarlierRound, Progress
@@ -32,7 +33,9 @@ def closes(database: sqlite3.Connection) -> dict[tuple[int, int], int]:
     return {(round, client): number for round, client, number in database.execute(f"SELECT * FROM {TABLE}")}
 
 
-def with_earlier(found: Progress, database: sqlite3.Connection, path: Path, max_staleness: int | None) -> Progress:
+def with_earlier(
+    found: Progress, database: sqlite3.Connection, path: Path, max_staleness: int | None, still: Frozen = NO_FROZEN
+) -> Progress:
     """Return the progress with the closed rounds of which tasks were open when the next round began, or would begin.
     No such round is looked for without a largest staleness.
 
@@ -40,10 +43,12 @@ def with_earlier(found: Progress, database: sqlite3.Connection, path: Path, max_
     """
     if max_staleness is None:
         return found
-    return replace(found, earlier=tuple(_earlier(database, path, found.round, max_staleness)))
+    return replace(found, earlier=tuple(_earlier(database, path, found.round, max_staleness, still)))
 
 
-def _earlier(database: sqlite3.Connection, path: Path, closed: int, max_staleness: int) -> Iterator[EarlierRound]:
+def _earlier(
+    database: sqlite3.Connection, path: Path, closed: int, max_staleness: int, still: Frozen
+) -> Iterator[EarlierRound]:
     first, number = max(closed + 1 - max_staleness, 1), closed + 1
     query = f"""
         SELECT round, client FROM participation LEFT JOIN {TABLE} USING (round, client)
@@ -56,5 +61,5 @@ def _earlier(database: sqlite3.Connection, path: Path, closed: int, max_stalenes
         row = database.execute("SELECT state, sha256 FROM rounds WHERE round = ?", (round - 1,)).fetchone()
         if round > 1 and (row is None or row[0] is None):
             raise RunError(f"{path} has no state after round {round - 1}; expected it, as tasks of round {round} wait")
-        state = state_file.load(arrays_file(path, round - 1), json.loads(row[0]), row[1]) if round > 1 else None
+        state = state_file.load(arrays_file(path, round - 1), json.loads(row[0]), row[1], still) if round > 1 else None
         yield EarlierRound(round, tuple(theirs), places, state)

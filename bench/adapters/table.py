@@ -13,8 +13,14 @@ HEADINGS = (
     "| --- | --- | --- | --- | --- | --- | --- |",
 )
 SERVED = (
-    "| | trained values | down | up | bytes over values, down and up | largest device | replayed, simulated |",
-    "| --- | --- | --- | --- | --- | --- | --- |",
+    "| | parameters | trained values | down | up | bytes over values | device | server | replayed, simulated |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+)
+
+QUANTIZED = (
+    "| | parameters | resident once loaded | arena | packing | resident beside process and parameters | seconds of a "
+    "step | tokens a second |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 
 
@@ -25,8 +31,14 @@ def limits(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def served(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the table of the part served."""
-    return "\n".join([*SERVED, *(_served(row) for row in rows if row["part"] == "served")])
+    """Return the table of the parts served and served_gpt2."""
+    return "\n".join([*SERVED, *(_served(row) for row in rows if row["part"].startswith("served"))])
+
+
+def loading(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the largest resident memory of a process that loads GPT-2's file, as the page has it."""
+    (peak,) = {row["load_peak"] for row in rows if row["part"] == "served_gpt2"}
+    return f"{peak / 1e6:.0f} MB"
 
 
 def step(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -35,6 +47,17 @@ def step(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     seconds = [f"{row[name]:.2f} s" for name in ("edgefl_s", "peft_s", "products_s")]
     shares = [f"{row[name]:.2f}" for name in ("of_products", "times_peft", "most_times_peft")]
     return [*seconds, *shares, f"{row['tokens_a_second']:.0f} tokens"]
+
+
+def quantized(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the table of the part quantized."""
+    return "\n".join([*QUANTIZED, *(_quantized(row) for row in rows if row["part"] == "quantized")])
+
+
+def _quantized(row: Mapping[str, Any]) -> str:
+    names = ("base", "load_peak", "arena", "packing", "resident_beside")
+    sizes = [f"{row[name] / 1e6:.0f} MB" for name in names]
+    return f"| {row['name']} | {' | '.join(sizes)} | {row['seconds']:.1f} | {row['tokens'] / row['seconds']:.0f} |"
 
 
 def _limit(row: Mapping[str, Any]) -> str:
@@ -47,10 +70,12 @@ def _served(row: Mapping[str, Any]) -> str:
     sizes = [f"{sum(way[part] for part in ('values', 'index', 'header')) / 1e6:.2f} MB" for way in ways]
     over = " and ".join(f"{way['over_values']:.4f}" for way in ways)
     equal = " and ".join("yes" if row[name] else "no" for name in ("replayed", "as_simulated"))
-    peak = f"{row['device_peak'] / 1e6:.0f} MB"
-    return f"| {row['name']} | {row['trained_values']:,} | {' | '.join(sizes)} | {over} | {peak} | {equal} |"
+    base, *peaks = (f"{row[name] / 1e6:.0f} MB" for name in ("base_bytes", "device_peak", "server_peak"))
+    cells = [row["name"], base, f"{row['trained_values']:,}", *sizes, over, *peaks, equal]
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
     found = read()
-    print(limits(found), served(found), ", ".join(step(found)), *bases_table.tables(found).values(), sep="\n\n")
+    made = [limits(found), served(found), ", ".join(step(found)), loading(found), *bases_table.tables(found).values()]
+    print(*made, quantized(found), sep="\n\n")

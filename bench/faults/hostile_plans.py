@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from edgefl.models.graph.operations import AvgPool2d, Conv2d, Flatten, GlobalAvg
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol import codec
-from edgefl.protocol.wire.messages import Evaluate, Finished, Message, Train, Verdict
+from edgefl.protocol.wire.messages import Evaluate, Finished, Message, ModelPart, Train, Verdict
 from edgefl.protocol.wire.model_message import pack
+from edgefl.protocol.wire.model_parts import frozen_parts
 
 SHAPE, CLASSES = (1, 8, 8), 10
 SAMPLES = 1000
@@ -38,6 +39,14 @@ def chain(*ops: Operation) -> Graph:
 def plain(hidden: int = 32) -> Graph:
     """Return the honest model."""
     return chain(Flatten(), Linear(64, hidden), ReLU(), Linear(hidden, CLASSES))
+
+
+def with_base() -> Graph:
+    """Return a model of 20 MB, of which 18 MB are frozen."""
+    graph = chain(
+        Flatten(), Linear(64, 4096), ReLU(), Linear(4096, 1024), ReLU(), Linear(1024, 360), Linear(360, CLASSES)
+    )
+    return replace(graph, frozen=frozenset({"n1.weight", "n1.bias", "n3.weight", "n3.bias"}))
 
 
 def whole(graph: Graph) -> Model:
@@ -84,6 +93,10 @@ class Plan:
     shares: tuple[float, float] = (0.7, 0.1)
     size: int | None = None
     kept: bool = False
+
+    def parts(self) -> list[ModelPart]:
+        """Return the parts of the model that the server lists."""
+        return frozen_parts(self.model, self.packed()) if isinstance(self.model, Graph) else []
 
     def packed(self) -> bytes:
         return pack(whole(self.model)) if isinstance(self.model, Graph) else self.model
@@ -263,6 +276,14 @@ PLANS = (
         "a flood of payloads",
         "without payload 'model'",
         plain(8_000),
+        options={"epochs": 1, "batch": 100},
+        said=_flood,
+        kept=True,
+    ),
+    Plan(
+        "a flood of payloads beside a frozen base",
+        "without payload 'model'",
+        with_base(),
         options={"epochs": 1, "batch": 100},
         said=_flood,
         kept=True,

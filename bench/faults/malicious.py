@@ -38,6 +38,7 @@ from edgefl.protocol.wire.messages import (
     Finished,
     Hello,
     Message,
+    ModelParts,
     ModelRequest,
     Refused,
     Trained,
@@ -173,6 +174,8 @@ class _Trial:
                 self._asked_at = time.monotonic()
                 size = plan.size or len(data)
                 found = size, digest(data), "cross-entropy"
+                if parts := plan.parts():
+                    yield ModelParts(parts)
                 yield Welcome(0, 1, 1, plan.method, plan.options, "float32", plan.shares, *found)
             case ModelRequest():
                 yield from chunks(data, message.offset)

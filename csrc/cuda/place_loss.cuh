@@ -6,20 +6,21 @@
 
 EFL_DEVICE float weight_of(const PlaceLossArgs& a, int c) { return a.weight ? a.weight[c] : 1.0f; }
 
-// The label of place i of all examples of the index, or -1 where it does not count.
-EFL_DEVICE int counted_label(const PlaceLossArgs& a, int i) {
-    const int places = int(a.places), row = a.index[i / places];
+// The label of a place of an example of the index, or -1 where it does not count.
+EFL_DEVICE int counted_label(const PlaceLossArgs& a, int example, int place) {
+    const int row = a.index[example];
     if (unsigned(row) >= unsigned(a.rows)) return -1;
-    const int label = a.labels[Size(row) * Size(places) + Size(i % places)];
+    const int label = a.labels[Size(row) * Size(a.length) + Size(place)];
     return label != int(a.ignored) && unsigned(label) < unsigned(a.classes) ? label : -1;
 }
 
 // The weights of the labels that count. Each block sums them up, and in the same order.
 EFL_DEVICE double counted_weights(const PlaceLossArgs& a, double* shared) {
     double sum = 0;
+    const int length = int(a.length);
     EFL_ROLLED
     for (int i = int(threadIdx.x); i < a.every; i += LOSS_THREADS) {
-        const int label = counted_label(a, i);
+        const int label = counted_label(a, i / length, i % length);
         if (label >= 0) sum += double(weight_of(a, label));
     }
     return block_sum<LOSS_THREADS>(sum, shared);
@@ -41,7 +42,8 @@ EFL_KERNEL(place_cross_entropy, LOSS_THREADS) {
     const float scale = weights > 0 ? float(1 / weights) : 0.0f, every = shared_of_places(a);
     double loss = 0, correct = 0;
     each_position(a.count, [&](int i) {
-        const int label = counted_label(a, i + int(a.before)), first = i / places * classes * places + i % places;
+        const int label = counted_label(a, i / places + int(a.before), i % places + int(a.from));
+        const int first = i / places * classes * places + i % places;
         if (label < 0) {
             if (!a.dlogits) return;
             EFL_ROLLED

@@ -139,15 +139,16 @@ static inline RowLoss place_tile(PlaceTile& tile, const Counted& of) {
 }
 
 static efl_status place_cross_entropy_f32(const float* logits, const efl_int32* labels, efl_int64 rows,
-                                          const efl_int32* ids, efl_int64 indices, efl_int64 first, const float* weight,
-                                          efl_int64 batch, efl_int64 classes, efl_int64 places, float smoothing,
-                                          efl_int64 ignored, float* dlogits, double* loss, efl_int64* correct) {
+                                          efl_int64 length, const efl_int32* ids, efl_int64 indices, efl_int64 first,
+                                          efl_int64 from, const float* weight, efl_int64 batch, efl_int64 classes,
+                                          efl_int64 places, float smoothing, efl_int64 ignored, float* dlogits,
+                                          double* loss, efl_int64* correct) {
     (void)rows;
     Counted of = {{weight, double(smoothing), classes}, ignored, 0, 0};
     double weights = 0;
     for (int64_t i = 0; i < indices; ++i) {
-        const efl_int32* const row = labels + int64_t(ids[i]) * places;
-        for (int64_t p = 0; p < places; ++p)
+        const efl_int32* const row = labels + int64_t(ids[i]) * length;
+        for (int64_t p = 0; p < length; ++p)
             if (of.counts(row[p])) weights += of.asked.of(row[p]);
     }
     for (int64_t c = 0; c < classes; ++c) of.shared += of.asked.share(c);
@@ -158,7 +159,7 @@ static efl_status place_cross_entropy_f32(const float* logits, const efl_int32* 
         PlaceTile tile;
         tile.x = logits + at;
         tile.gradient = dlogits ? dlogits + at : nullptr;
-        tile.labels = labels + int64_t(ids[first + example]) * places + place;
+        tile.labels = labels + int64_t(ids[first + example]) * length + from + place;
         tile.stride = places;
         tile.places = least(TILE, places - place);
         return place_tile(tile, of);

@@ -17,6 +17,7 @@ from edgefl.learning import Samples
 from edgefl.learning.scores import place_score
 from edgefl.methods.task import Task
 from edgefl.models.graph import Graph, Params
+from edgefl.models.neurons.block_index import read_only
 from edgefl.models.neurons.model_spec import ModelSpec
 
 
@@ -42,10 +43,13 @@ class Federation:
     held_out: tuple[Split, ...] = ()
 
     def initial(self) -> Params:
-        """Return the parameters before round 1, in arrays that the caller may change."""
+        """Return the parameters before round 1, in arrays that the caller may change. The frozen ones are read-only
+        views of `weights`.
+        """
         if self.weights is None:
             return self.graph.init(rng.stream(self.seed, rng.INIT))
-        return {name: value.copy() for name, value in self.weights.items()}
+        still = self.graph.frozen - self.graph.quantized_by_name.keys()  # a quantized array returns itself as its copy
+        return {name: read_only(value) if name in still else value.copy() for name, value in self.weights.items()}
 
     def with_weights(self) -> Federation:
         """Return the federation with `weights` set to the parameters before round 1, so that they are drawn once."""

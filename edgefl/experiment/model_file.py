@@ -18,7 +18,7 @@ from edgefl.experiment.data.dataset import DataSet, Shape
 from edgefl.models.graph import Graph, Model, model_files
 from edgefl.models.graph.axis_reading import NCL, arranged, fitting_axes
 from edgefl.models.graph.planar import takes
-from edgefl.protocol.wire.model_message import digest, pack
+from edgefl.protocol.wire.model_message import digest, packed
 
 SUFFIX = ".safetensors"
 NAMED = "sha256:"  # the beginning of the name of a model that came from a file
@@ -27,7 +27,7 @@ COPY = "model.safetensors"  # name of the copy in the run's directory
 
 def name_of(model: Model) -> str:
     """Return the name of these weights in this graph."""
-    return f"{NAMED}{digest(pack(model)).hex()}"
+    return f"{NAMED}{digest(packed(model)).hex()}"
 
 
 def read(path: Path) -> Model:

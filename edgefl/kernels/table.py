@@ -1280,23 +1280,28 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature(
             "place_cross_entropy",
-            "logits[B,K,*] labels:int32[N,*] index[M]<N first:int weight[K]? smoothing:real ignored:int "
-            "dlogits[B,K,*]?!logits loss:float64[1]+ correct:int64[1]+",
-            "cross_entropy of every place, with labels[index[first + b]]; "
+            "logits[B,K,L] labels:int32[N,T] index[M]<N first:int place:int weight[K]? smoothing:real ignored:int "
+            "dlogits[B,K,L]?!logits loss:float64[1]+ correct:int64[1]+",
+            "cross_entropy of every place, with labels[index[first + b], place + l]; "
             "a place counts if its label is a class, not ignored",
-            rules=("smoothing: 0 <= smoothing <= 1: 0 to 1", "first: 0 <= first <= M - B: 0 to {M - B} [shape]"),
+            rules=(
+                "smoothing: 0 <= smoothing <= 1: 0 to 1",
+                "first: 0 <= first <= M - B: 0 to {M - B} [shape]",
+                "place: 0 <= place <= T - L: 0 to {T - L} [shape]",
+            ),
             c=InC(
-                "logits labels rows=N ids=index indices=M first weight B classes=K places=inner smoothing ignored "
-                "dlogits loss correct",
-                sizes="batch classes places; rows places; indices",
+                "logits labels rows=N length=T ids=index indices=M first place weight B classes=K places=L smoothing "
+                "ignored dlogits loss correct",
+                sizes="batch classes places; rows length; indices length",
             ),
             contract=(
-                "cross_entropy of every place of logits [batch, classes, places], which are examples first to first + "
-                "batch - 1 of all [indices]. The labels of example b are labels[ids[first + b], :], of [rows, places]. "
-                "A place counts unless its label is outside [0, classes) or is "
-                "`ignored`. *loss += sum over the places that count; the mean divides by the sum of the labels' "
-                "weights of all [indices]. dlogits, if not NULL: the gradient of the mean, 0 at places that do not "
-                "count; may alias logits. (torch.nn.functional.cross_entropy with ignore_index)"
+                "cross_entropy of every place of logits [batch, classes, places], which are the places from `place` "
+                "on of the examples from `first` on of all [indices], each of `length` places. The label of place p "
+                "of example b is labels[ids[first + b], place + p], of [rows, length]. A place counts unless its "
+                "label is outside [0, classes) or is `ignored`. *loss += sum over the places that count; the mean "
+                "divides by the sum of the labels' weights of all places of all [indices]. dlogits, if not NULL: the "
+                "gradient of the mean, 0 at places that do not count; may alias logits. "
+                "(torch.nn.functional.cross_entropy with ignore_index)"
             ),
         ),
         Signature(

@@ -28,9 +28,10 @@ from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import Footprint, TrainingConfiguration
-from edgefl.models.graph import Graph, Model
+from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.input_ids import id_values
 from edgefl.models.graph.json import dumps, loads
+from edgefl.models.graph.quantized_parameters import filled
 from edgefl.models.neurons.block_index import Flat
 from edgefl.models.neurons.random_mask import random_mask
 from edgefl.models.neurons.update import Block, Update
@@ -156,7 +157,8 @@ def _pflego(training: TrainingConfiguration, limit: int | None) -> tuple[dict[st
 def _learner(graph: Graph, limit: int | None) -> GraphLearner:
     """Return a learner whose parameters are drawn row by row, so that the meters show no second copy of them."""
     learner, values = GraphLearner(_blank(graph), limit_bytes=limit), np.random.RandomState(SEED)
-    for name, info in graph.parameters().items():
+    written = {name: info for name, info in graph.parameters().items() if name not in graph.quantized_by_name}
+    for name, info in written.items():
         if len(info.shape) == 1:
             learner.write({name: np.ones(info.shape, np.float32)})
             continue
@@ -169,8 +171,14 @@ def _learner(graph: Graph, limit: int | None) -> GraphLearner:
 
 
 def _blank(graph: Graph) -> Model:
-    """Return the graph with zeros, which take no memory until something is written to them."""
-    return Model(graph, {name: np.zeros(info.shape, np.float32) for name, info in graph.parameters().items()})
+    """Return the graph with zeros, which take no memory until something is written to them. Quantized parameters are
+    not zeros, because nothing writes to them.
+    """
+    infos = graph.parameters()
+    params: Params = {name: np.zeros(info.shape, np.float32) for name, info in infos.items()}
+    for each in graph.quantized:
+        params[each.name] = filled(each, infos[each.name].shape)  # type: ignore[assignment]
+    return Model(graph, params)
 
 
 def _samples(graph: Graph, training: TrainingConfiguration) -> Samples:

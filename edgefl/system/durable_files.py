@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain, takewhile
 from pathlib import Path
@@ -168,12 +168,14 @@ def lock(file: Path) -> IO[bytes]:
     return opened
 
 
-def load_arrays(file: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return all arrays of a safetensors file and its metadata. Raises RunError if the file is missing or corrupt."""
+def load_arrays(file: Path, names: Collection[str] | None = None) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return arrays of a safetensors file (None: all) and its metadata. Raises RunError if the file is missing or
+    corrupt.
+    """
     try:
         with safetensors.safe_open(str(file), "numpy") as opened:
             metadata = opened.metadata() or {}
-        return read_arrays(file), metadata
+        return read_arrays(file, names), metadata
     except (OSError, ValueError, safetensors.SafetensorError) as error:
         raise RunError(f"{file} cannot be read ({error}); expected the file as edgefl wrote it") from None
 

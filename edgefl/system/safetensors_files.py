@@ -86,6 +86,12 @@ def read_arrays(
     return found
 
 
+def array_names(path: Path) -> list[str]:
+    """Return the names of the arrays of a file whose header has been checked, in the order of the header."""
+    with open(path, "rb", buffering=0) as file:
+        return list(_places(file))
+
+
 def same_values(path: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> str | None:
     """Return which of these arrays has the type, the shape and every bit of an array of a file, or None. The header of
     the file has been checked. Raises OSError if the file ends too early.

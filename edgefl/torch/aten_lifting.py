@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from edgefl.errors import GraphError
-from edgefl.models.graph.graph import NODE_NAME
+from edgefl.models.graph.structure_checks import NODE_NAME
 from edgefl.torch.aten_nodes import drops_attention, is_cast_to_itself, is_whole_slice, live
 from edgefl.torch.aten_random import NOT_RANDOM, RANDOM, RandomMask
 from edgefl.torch.bare_parameters import VIEWING

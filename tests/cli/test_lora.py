@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgefl import rng
 from edgefl.cli.cli import main
 from edgefl.models import adapters_of
-from edgefl.models.graph import model_files
+from edgefl.models.graph import INPUT, Graph, Model, Node, model_files
+from edgefl.models.graph.operations import Linear, ReLU
 from tests.models.adapters.adapted_graphs import adapted, base
 
 
@@ -44,6 +46,29 @@ def test_merged_adapters_are_gone(here: Path, capsys: pytest.CaptureFixture[str]
     assert model_files.load(here / "merged.safetensors").graph == base("pictures").graph
 
 
+def test_frozen_weights_are_quantized_and_merged_again(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wide = ["--rank", "4", "--targets", "fc", "-o"]
+    model_files.save(here / "large.safetensors", load_quantizable())
+    assert main(["lora", "large.safetensors", *wide, "new.safetensors", "--quantize", "bfloat16"]) == 0
+    assert main(["lora", "new.safetensors", "-o", "int8.safetensors", "--quantize", "int8"]) == 0
+    assert "int8.safetensors: 1 adapters" in capsys.readouterr().out
+    found = {name: model_files.load(here / f"{name}.safetensors") for name in ("new", "int8")}
+    assert [{each.precision for each in model.graph.quantized} for model in found.values()] == [{"bfloat16"}, {"int8"}]
+    assert main(["lora", "int8.safetensors", "--merge", "-o", "merged.safetensors"]) == 0
+    merged = model_files.load(here / "merged.safetensors")
+    assert merged.graph == load_quantizable().graph
+    expected = np.asarray(found["int8"].params["fc.weight"])
+    np.testing.assert_array_equal(merged.params["fc.weight"], expected)  # a new adapter adds nothing
+
+
+def load_quantizable() -> Model:
+    graph = Graph(
+        (64,),
+        (Node("fc", Linear(64, 32), (INPUT,)), Node("relu", ReLU(), ("fc",)), Node("out", Linear(32, 5), ("relu",))),
+    )
+    return Model(graph, graph.init(rng.stream(1, rng.INIT)))
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -52,6 +77,11 @@ def test_merged_adapters_are_gone(here: Path, capsys: pytest.CaptureFixture[str]
         (["nowhere.safetensors", "-o", "new.safetensors"], "nowhere.safetensors: no such file"),
         (["base.safetensors", "--merge", "-o", "new.safetensors"], "the model has no adapter"),
         (["base.safetensors", "--merge", "--rank", "3", "-o", "new.safetensors"], "--rank without new adapters"),
+        (
+            ["adapted.safetensors", "--merge", "--quantize", "int8", "-o", "new.safetensors"],
+            "--quantize with --merge or",
+        ),
+        (["adapted.safetensors", "--quantize", "int8", "-o", "new.safetensors"], "no frozen weight of 1024 values"),
         (["base.safetensors", "--targets", "fcc", "-o", "new.safetensors"], "'fcc' names no layer"),
         (["adapted.safetensors", "--save", "files", "-o", "new.safetensors"], "or --save DIR for the adapters alone"),
     ],

@@ -529,7 +529,7 @@ def place_cross_entropy(before: Args, after: Args) -> Bounds:
     """Bound as cross_entropy of the places that count."""
     logits = np.moveaxis(before["logits"], 1, 2)
     first = before["first"]
-    labels = before["labels"][before["index"][first : first + len(logits)]]
+    labels = before["labels"][before["index"][first : first + len(logits)]][:, before["place"] :][:, : logits.shape[1]]
     counts = (labels >= 0) & (labels < logits.shape[2]) & (labels != before["ignored"])
     if not counts.any():
         return {}

@@ -58,10 +58,11 @@ def place_cross_entropy(
     rng: Rng, batch: int, classes: int, places: int, has_gradient: bool, smoothing: float, is_weighed: bool
 ) -> Args:
     logits, ignored = normal(rng, batch, classes, places) * np.float32(4), classes - 1
-    labels = rng.integers(-1, classes, (batch + 2, places)).astype(np.int32)
+    length = places + places % 3  # a third of the calls take a part of the places
+    labels = rng.integers(-1, classes, (batch + 2, length)).astype(np.int32)
     index = rng.integers(0, batch + 2, batch + 3).astype(np.int32)
     weight = rng.uniform(0.25, 4, classes).astype(np.float32) if is_weighed else None
-    first = {"logits": logits, "labels": labels, "index": index, "first": 2}
+    first = {"logits": logits, "labels": labels, "index": index, "first": 2, "place": (length - places) // 2}
     rest = {"dlogits": blank(*logits.shape) if has_gradient else None, "loss": np.array([2.5])}
     settings = {"weight": weight, "smoothing": smoothing, "ignored": ignored}
     return {**first, **settings, **rest, "correct": np.array([3], np.int64)}

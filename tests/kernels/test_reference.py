@@ -695,7 +695,7 @@ def test_place_cross_entropy(case: Case) -> None:
     before, after = solved(case)
     logits, every = tensor(before["logits"], grad=True), tensor(before["labels"][before["index"]]).long()
     every[every < 0] = before["ignored"]
-    labels = every[before["first"] : before["first"] + len(logits)]
+    labels = every[before["first"] : before["first"] + len(logits)][:, before["place"] :][:, : logits.shape[2]]
     settings = {"label_smoothing": before["smoothing"], "ignore_index": before["ignored"]}
     settings["weight"] = tensor(before["weight"])
     counts = labels != before["ignored"]

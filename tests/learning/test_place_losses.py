@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,19 +95,31 @@ def test_steps_gradients_and_evaluations_equal_torch(case: str) -> None:
         np.testing.assert_allclose(value, expected[parameter], rtol=1e-4, atol=1e-5, err_msg=parameter)
 
 
-@pytest.mark.parametrize("graph", [TOKENS, TURNED, TIED], ids=["classes first", "classes last", "tied"])
-def test_a_head_in_chunks_trains_like_torch(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nine examples in batches of 4 and 1 go through the head 2 at a time. The head keeps half of its neurons' rows."""
+FROZEN = replace(TOKENS, frozen=frozenset({"head.weight", "head.bias"}))
+
+
+@pytest.mark.parametrize(("at_once", "calls_of_5"), [(12, 3), (4, 10)], ids=["of examples", "of places"])
+@pytest.mark.parametrize(
+    "graph", [TOKENS, TURNED, TIED, FROZEN], ids=["classes first", "classes last", "tied", "frozen"]
+)
+def test_a_head_in_chunks_trains_like_torch(
+    graph: Graph, at_once: int, calls_of_5: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine examples in batches of 4 and 1 go through the head 2 at a time, or 4 and 2 places of one at a time. The head
+    keeps half of its neurons' rows.
+    """
     monkeypatch.setattr(chunked_head, "LARGE_BYTES", 0)
-    monkeypatch.setattr(chunked_head, "PLACES", 12)
+    monkeypatch.setattr(chunked_head, "PLACES", at_once)
+    monkeypatch.setattr(chunked_head, "FROZEN_PLACES", at_once)
     weight = None if graph is TIED else WEIGHTS
     loss = CrossEntropy(weight, 0.1, IGNORED, -1 if graph is TURNED else 1)
     learner = GraphLearner(model(graph), "reference", np.float64)
     calls = lower(planar(graph), learner.spec, 5, loss=loss).calls
-    assert sum(call.op == "place_cross_entropy" for call in calls) == 3
+    assert sum(call.op == "place_cross_entropy" for call in calls) == calls_of_5
     data, batches, terms = data_of(graph, loss), batches_of(COUNT, 4, epochs=2), SGD(0.05, momentum=0.5)
     neurons = NeuronSet.draw(learner.spec, 0.5, stream(2, NEURONS))
     blocks = neurons.blocks(learner.spec, kinds=("learn",))
+    blocks |= dict.fromkeys(graph.frozen, (np.zeros(0, np.int32), None))
     expected, total = oracle.train(graph, learner.read(), data, batches, terms, blocks)
     assert learner.fit(data, batches, terms, FitOptions(neurons)).loss_sum == pytest.approx(total, rel=1e-9)
     for parameter, value in learner.read().items():

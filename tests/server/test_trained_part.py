@@ -25,7 +25,7 @@ from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Model, Params, model_files
 from edgefl.models.neurons.trained_part import with_trained
 from edgefl.protocol.wire.messages import Message, ModelChunk, Train, Trained
-from edgefl.protocol.wire.model_message import pack, unpack
+from edgefl.protocol.wire.model_message import pack
 from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference, replay
@@ -218,7 +218,7 @@ def check_as_simulated(row: Row, played: Outcome, journal: Journal, devices: Pat
     assert frozen.keys() == played.model.graph.frozen
     for client in range(CLIENTS):
         device = DeviceState(folder_of(devices / f"device{client}"))
-        check_frozen(frozen, unpack(device.model()).params)
+        check_frozen(frozen, device.model().params)
         kept = content(device.personal())
         assert kept == content(journal.load_client_state(client))
         assert not {f"model/{name}" for name in frozen} & kept.keys()

@@ -53,15 +53,15 @@ MUTANTS = (
     row(
         "torn-model",
         STATE,
-        "if digest(self._part.read_bytes()) != expected:",
+        "if sha256(pieces_of(self._part)) != expected.hex():",
         "if not self._part.read_bytes():",
         "a download that a loss of power has spoilt is taken",
     ),
     row(
         "model-unchecked",
         STATE,
-        "    if digest(data) != welcome.model_digest:",
-        "    if not data:",
+        "        if sha256(pieces_of(file)) != welcome.model_digest.hex():",
+        "        if not file.read_bytes():",
         "a device trains from a damaged model",
     ),
     row(

@@ -54,6 +54,10 @@ class GuardedDevice:
         return self._device.is_waiting
 
     @property
+    def frozen_bytes(self) -> int:
+        return self._device.frozen_bytes
+
+    @property
     def finished(self) -> str | None:
         return self._device.finished
 

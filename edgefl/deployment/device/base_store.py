@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +53,20 @@ class StoredPart(NamedTuple):
                 yield data
 
 
+class HeldPart(NamedTuple):
+    """A part in memory."""
+
+    values: memoryview
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def read(self) -> Iterator[memoryview]:
+        """Yield the bytes of the part."""
+        yield self.values
+
+
 class BaseStore:
     """The store in a device's directory. No other process may write there at the same time.
 
@@ -81,23 +96,23 @@ class BaseStore:
             os.utime(file)  # the file was used now
         return found
 
-    def keep(self, parts: Sequence[tuple[bytes, memoryview]]) -> None:
-        """Keep parts, given as digest and bytes, of which the store has some already. Older files make room.
+    def keep(self, parts: Sequence[tuple[bytes, StoredPart | HeldPart]]) -> None:
+        """Keep parts, given with their digests, of which the store has some already. Older files make room.
 
         Parts that are larger together than the whole store are not kept.
         Raises  OSError if the disk refuses.
         """
         known = self._parts()
-        new = [(digest, data) for digest, data in dict(parts).items() if digest not in known]
-        listed = json.dumps([[digest.hex(), len(data)] for digest, data in new]).encode()
-        size = LENGTH_BYTES + len(listed) + sum(len(data) for _, data in new)
+        new = [(digest, part) for digest, part in dict(parts).items() if digest not in known]
+        listed = json.dumps([[digest.hex(), part.size] for digest, part in new]).encode()
+        size = LENGTH_BYTES + len(listed) + sum(part.size for _, part in new)
         if not new or size > self._most_bytes:
             return
         private_directory(self.path)
         file = self.path / f"{hashlib.sha256(listed).hexdigest()}{SUFFIX}"
         self._make_room(self._most_bytes - size)
         head = len(listed).to_bytes(LENGTH_BYTES, "little")
-        write_atomically(file, b"".join([head, listed, *(data for _, data in new)]), 0o600)
+        write_atomically(file, chain([head, listed], *(part.read() for _, part in new)), 0o600)
 
     def keep_model(self, params: Params) -> None:
         """Keep the parameters of a model that lies on the device, so that no server has to send them. Raises OSError if
@@ -105,7 +120,7 @@ class BaseStore:
         """
         arrays = (np.ascontiguousarray(value, np.float32) for value in params.values())
         values = [array.data.cast("B") for array in arrays if array.nbytes >= LEAST_BYTES]
-        self.keep([(hashlib.sha256(value).digest(), value) for value in values])
+        self.keep([(hashlib.sha256(value).digest(), HeldPart(value)) for value in values])
 
     def _make_room(self, most: int) -> None:
         """Remove the files that were used least recently until the others have at most so many bytes together."""

@@ -35,7 +35,7 @@ class DepartingDevice:
     Raises  RequestError if the device has not enrolled in the run.
     """
 
-    is_waiting = False
+    is_waiting, frozen_bytes = False, 0
 
     def __init__(self, state: DeviceState, profile: DeviceProfile, world: DeviceEnvironment) -> None:
         self._enrolment, self._counts = _enrolment(state)

@@ -56,7 +56,7 @@ from edgefl.protocol.wire.messages import (
     Trained,
     Welcome,
 )
-from edgefl.protocol.wire.model_message import unpack
+from edgefl.protocol.wire.model_message import exchanged
 
 MakeMeter = Callable[[], EnergyMeter]
 PASSES = 3  # passes of a step: forward, and backward to the parameters and to the activations
@@ -126,7 +126,7 @@ class DeviceModel:
     ) -> None:
         self._state, self._welcome, self._bounds = state, welcome, bounds
         self._algorithm = method_of(welcome)
-        initial = self._initial()
+        initial = state.model(bounds.graph())
         samples = with_loss(data.samples, loss_of(welcome, initial.graph.output_shape))
         if is_normalised(initial.graph):
             check_columns(samples)
@@ -174,12 +174,12 @@ class DeviceModel:
 
         Raises  PlanError, DataError or TrainingError if the trials cannot be trained at all.
         """
-        initial = self._initial()
+        initial = self._trained()
         self._hold(StoredClientState(initial.params, {}, {}))
         self._is_own = False
         with followed(f"measuring the throughput of {self._welcome.method}"):
             found = measure(self._algorithm, initial.graph, self._client_state, clocks)
-        return found and found._replace(memory=self._bounds.training(initial))
+        return found and found._replace(memory=self._bounds.training(initial.graph))
 
     def forget(self) -> None:
         """Forget the last trained round, which does not count."""
@@ -232,7 +232,7 @@ class DeviceModel:
         spec = self._client_state.spec
         found = {name: blocks[name] for name in spec.slices if name in blocks}
         parts = {name: block for name, block in found.items() if block.index == slice_index(spec, name)}
-        initial = self._initial().params if parts else {}
+        initial = self._trained().params if parts else {}
         whole = {name: np.array(initial[name]) for name in parts}
         for name, block in parts.items():
             put_at(whole[name], block)
@@ -246,7 +246,7 @@ class DeviceModel:
             client_state = self._own()
         else:
             client_state = self._client_state
-            self._hold(StoredClientState(self._algorithm.untrained(State(parts), self._initial().params), {}, {}))
+            self._hold(StoredClientState(self._algorithm.untrained(State(parts), self._trained().params), {}, {}))
             self._is_own = False
         return own_scores(self._algorithm, client_state, shared, [client_state.test], clock)
 
@@ -254,7 +254,7 @@ class DeviceModel:
         """Return the client state as it was after the device's last round."""
         if not self._is_own:
             kept = self._state.personal() or StoredClientState({}, {}, {})
-            self._hold(kept if kept.params else kept._replace(params=self._initial().params))
+            self._hold(kept if kept.params else kept._replace(params=self._trained().params))
             self._is_own = self._algorithm.keeps_model
         return self._client_state
 
@@ -264,8 +264,9 @@ class DeviceModel:
         macs = sum(self._initial_graph.macs().values())
         self._bounds.check_steps(steps, PASSES * macs * seen)
 
-    def _initial(self) -> Model:
-        return unpack(self._state.model(), self._bounds.graph())
+    def _trained(self) -> Model:
+        """Return the initial model without its frozen parameters, which the learner has."""
+        return self._state.model(self._bounds.graph(), exchanged)
 
     def _hold(self, kept: StoredClientState) -> None:
         self._client_state.learner.write({name: kept.params[name] for name in self._client_state.spec.exchanged})

@@ -92,7 +92,7 @@ class Device:
         self._declaring = ThroughputReporter(profile.reports_throughput, world.say, world.within)
         self._has_begun = False  # whether this process has drawn its life in the directory
         self._download = ModelDownload(state, world, profile.bounds.seconds)
-        self._run = state.run
+        self._run, self._bounds = state.run, profile.bounds._replace(in_envelopes=is_vouched)
         self._secure = None if profile.secure is None else participant(profile.secure, state, world)
         self.finished: str | None = None
         if state.enrolment is not None:
@@ -128,6 +128,11 @@ class Device:
     def is_waiting(self) -> bool:
         """True if a reply has not been acknowledged."""
         return self._state.pending > 0
+
+    @property
+    def frozen_bytes(self) -> int:
+        """The bytes of the run's model that are frozen parameters, once the device has the model."""
+        return self._state.frozen_bytes(self._bounds.graph())
 
     def hello(self, nonce: bytes) -> Hello:
         """Return the first message of a connection. `nonce` is 32 random bytes, new for each connection."""
@@ -201,8 +206,7 @@ class Device:
         if self._secure is not None and not self._secure.is_offered:
             raise RunError(f"run {self._run} has no secure aggregation; expected it, as this device has --identity")
         if enrolment is None:
-            self._check(welcome)
-            self._enrolled(welcome)
+            self._join(welcome)
         elif not same_run(enrolment.welcome, welcome):
             pairs = {name: (getattr(enrolment.welcome, name), getattr(welcome, name)) for name in FIELDS}
             name, (before, now) = next((name, pair) for name, pair in pairs.items() if pair[0] != pair[1])
@@ -257,17 +261,15 @@ class Device:
         clocks = ClockPair(self._world.clock, self._world.busy)
         yield self._declaring.declare(clocks, lambda clocks: self._ready().throughput(clocks))
 
-    def _enrolled(self, welcome: Welcome) -> None:
-        found = Membership(self._run, welcome, tuple(self._data.counts), self._data.record)
-        self._durably(lambda: self._state.enrol(found))
-
-    def _check(self, welcome: Welcome) -> None:
-        self._profile.bounds.check_model(welcome.model_bytes)
+    def _join(self, welcome: Welcome) -> None:
+        self._bounds.check_model(welcome.model_bytes, self._download.listed_bytes)
         method_of(welcome)
         try:
             self._data.parts(welcome)
         except ValueError as error:
             raise RunError(f"the server's shares of the samples: {error}") from None
+        found = Membership(self._run, welcome, tuple(self._data.counts), self._data.record)
+        self._durably(lambda: self._state.enrol(found))
 
     def _add(self, chunk: ModelChunk) -> Iterator[Message]:
         """Add bytes of the model. After the last byte, yield the waiting reply if the model had been lost since."""
@@ -304,7 +306,8 @@ class Device:
     def _defer(self, message: Train | Evaluate) -> None:
         """Let a message wait for the verdict."""
         assert self._state.enrolment is not None
-        for round in self._deferred.add(message, frame_cap(self._state.enrolment.welcome.model_bytes)):
+        cap = frame_cap(self._state.enrolment.welcome.model_bytes - self.frozen_bytes)
+        for round in self._deferred.add(message, cap):
             line = f"round {round}: request dropped, as newer ones came before the verdict on the last reply"
             self._note(line, "dropped rounds")
 
@@ -338,7 +341,7 @@ class Device:
         """Return the model, which is loaded when it is first needed."""
         if self._model is None:
             assert self._state.enrolment is not None  # the connection lets no round through before Welcome
-            welcome, bounds = self._state.enrolment.welcome, self._profile.bounds
+            welcome, bounds = self._state.enrolment.welcome, self._bounds
             with followed("the server's model"):
                 self._model = DeviceModel(self._state, welcome, self._data, bounds, self._make)
         return self._model

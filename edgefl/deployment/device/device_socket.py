@@ -70,8 +70,9 @@ class ServerAddress(NamedTuple):
 class Party(Protocol):
     """The party that talks to a server: a Device, or a RunInquiry.
 
-    finished    why the party has finished, or None
-    is_waiting  whether the party expects an answer
+    finished      why the party has finished, or None
+    is_waiting    whether the party expects an answer
+    frozen_bytes  bytes of the run's model that are frozen parameters, as far as the party knows
     """
 
     @property
@@ -82,6 +83,9 @@ class Party(Protocol):
 
     @property
     def is_waiting(self) -> bool: ...
+
+    @property
+    def frozen_bytes(self) -> int: ...
 
     def hello(self, nonce: bytes) -> Hello: ...
 
@@ -142,7 +146,7 @@ class DeviceSocket:
 
     def _connection(self) -> str:
         """Keep one connection to the end of the run. Raises OSError if it breaks before."""
-        connection, self._is_welcome = Connection("device"), False
+        connection, self._is_welcome = Connection("device", frozen_bytes=self._device.frozen_bytes), False
         with self._connect() as link:
             link.settimeout(self._attempts.wait_s(HANDSHAKE_S))
             link.sendall(connection.send(self._device.hello(self._random_bytes(NONCE_BYTES))))

@@ -23,22 +23,26 @@ later files are there, is an error that names it. Only the initial model is sent
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from edgefl.deployment.device.base_store import FOLDER, BaseStore
+from edgefl.deployment.device.base_store import FOLDER, BaseStore, StoredPart
 from edgefl.deployment.device.digest_record import digested, read_digested, read_sealed, seal
 from edgefl.deployment.device.identity import Identity, read_identity, write_identity
 from edgefl.deployment.device.kept_rosters import KeptRosters
 from edgefl.deployment.device.round_file import Round, StoredSummand, read_round, round_content
-from edgefl.errors import RunError
+from edgefl.errors import EdgeflError, RunError
 from edgefl.experiment.data_record import DataRecord
 from edgefl.methods.rounds.state_file import StoredClientState
-from edgefl.protocol.wire import messages
+from edgefl.models.graph import Model
+from edgefl.models.graph.json import Limits
+from edgefl.protocol.wire import messages, model_message
 from edgefl.protocol.wire.messages import Trained, Welcome
-from edgefl.protocol.wire.model_message import digest
-from edgefl.system.durable_files import lock, private_directory, sync, write_atomically
+from edgefl.protocol.wire.model_message import Wanted, everything, nothing
+from edgefl.protocol.wire.model_parts import frozen_bytes
+from edgefl.system.durable_files import lock, pieces_of, private_directory, sha256, sync, write_atomically
 
 IDENTITY, ENROLMENT, MODEL, CLIENT_STATE = "identity.json", "device.json", "model.bin", "local.safetensors"
 PART, PENDING, GROUP = "model.part", "pending.safetensors", "group.bin"
@@ -95,6 +99,7 @@ class DeviceState:
         self._client_state, self._pending = path / CLIENT_STATE, path / PENDING
         self._group, self.rosters = path / GROUP, KeptRosters(shared or path)
         self.path, self.run, self._of = path, run, of
+        self._frozen_bytes: int | None = None  # known once the model has been looked at
         try:
             self._check_presence()
             self.identity, self.enrolment = read_identity(self._identity), read_enrolment(self._enrolment)
@@ -164,19 +169,32 @@ class DeviceState:
         """Return whether all of the initial model is there."""
         return self._model.exists()
 
-    def model(self) -> bytes:
-        """Return the initial model, as wire.model_message.pack wrote it. Raises RunError if it is not readable or
-        damaged.
-        """
+    def model(self, limits: Limits | None = None, wanted: Wanted = everything) -> Model:
+        """Return the initial model, or the wanted parameters of it. See read_model."""
         assert self.enrolment is not None
-        return read_model(self._model, self.enrolment.welcome)
+        return read_model(self._model, self.enrolment.welcome, limits, wanted)
+
+    def frozen_bytes(self, limits: Limits | None = None) -> int:
+        """Return the bytes of the initial model's frozen parameters, 0 if there is no valid model within `limits`."""
+        if self._frozen_bytes is None:
+            try:
+                with open(self._model, "rb") as opened:
+                    graph = model_message.read(opened, self._model.stat().st_size, limits, nothing).graph
+                self._frozen_bytes = frozen_bytes(graph)
+            except (OSError, EdgeflError):
+                return 0
+        return self._frozen_bytes
+
+    def part(self, offset: int, size: int) -> StoredPart:
+        """Return the place of some bytes of the packed initial model."""
+        return StoredPart(self._model, offset, size)
 
     def damaged_model(self) -> Path | None:
         """Return the file of the initial model if it is there and damaged, or None."""
-        if not self.has_model():
+        if self.enrolment is None or not self.has_model():
             return None
         try:
-            self.model()
+            check_model(self._model, self.enrolment.welcome)
         except RunError:
             return self._model
         return None
@@ -184,6 +202,7 @@ class DeviceState:
     def drop_model(self) -> None:
         """Remove the initial model, so that it is sent again."""
         self._model.unlink(missing_ok=True)
+        self._frozen_bytes = None
         sync(self.path)
 
     def received(self) -> int:
@@ -204,7 +223,7 @@ class DeviceState:
     def complete(self, expected: bytes) -> bool:
         """Make the download the initial model if it has this digest. Otherwise remove it and return False."""
         if self._part.exists():
-            if digest(self._part.read_bytes()) != expected:
+            if sha256(pieces_of(self._part)) != expected.hex():
                 self._part.unlink()
                 return False
             sync(self._part)
@@ -272,15 +291,29 @@ class DeviceState:
         write_atomically(self._group, digested(data))
 
 
-def read_model(file: Path, welcome: Welcome) -> bytes:
-    """Read the model that a run began with. Raises RunError if it cannot be read, or is damaged."""
+def check_model(file: Path, welcome: Welcome) -> None:
+    """Raise RunError if the file of the model that a run began with cannot be read, or is damaged."""
+    with _readable(file):
+        if sha256(pieces_of(file)) != welcome.model_digest.hex():
+            raise RunError(f"{file} is damaged; expected the model of Welcome; start the device again")
+
+
+def read_model(file: Path, welcome: Welcome, limits: Limits | None = None, wanted: Wanted = everything) -> Model:
+    """Read the model that a run began with, once its digest is checked. See model_message.read for the arguments.
+
+    Raises  RunError if it cannot be read, or is damaged. GraphError or CodecError if it is not valid.
+    """
+    check_model(file, welcome)
+    with _readable(file), open(file, "rb") as opened:
+        return model_message.read(opened, file.stat().st_size, limits, wanted)
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
     try:
-        data = file.read_bytes()
+        yield
     except OSError as error:
         raise RunError(f"{file} cannot be read ({error})") from None
-    if digest(data) != welcome.model_digest:
-        raise RunError(f"{file} is damaged; expected the model of Welcome; start the device again")
-    return data
 
 
 def _round_of(file: Path) -> int:

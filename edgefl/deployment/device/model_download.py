@@ -14,7 +14,7 @@ from edgefl.deployment.device.device_environment import DeviceEnvironment, Writt
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.errors import RemoteProtocolError, RunError
 from edgefl.protocol.wire.messages import Message, ModelChunk, ModelPart, ModelRequest, PartialModelRequest, Welcome
-from edgefl.protocol.wire.model_parts import bitmap
+from edgefl.protocol.wire.model_parts import bitmap, total_bytes
 
 SPOILT_TRIES = 3  # whole downloads with another digest, after which the device asks for no more
 
@@ -48,6 +48,11 @@ class ModelDownload:
         """Take the server's list of parts that may lie in the store."""
         self._parts = parts
 
+    @property
+    def listed_bytes(self) -> int:
+        """The bytes of the parts that the server has listed in this connection."""
+        return total_bytes(self._parts)
+
     def restart(self) -> None:
         """Drop the bytes of a download that broke off. A download by envelopes comes as a whole."""
         if self._state.received():
@@ -62,7 +67,7 @@ class ModelDownload:
         }
         if not self._held:
             return ModelRequest(self._offset)
-        held, listed = (sum(part.size for part in each) for each in (self._parts_held(), self._parts))
+        held, listed = total_bytes(self._parts_held()), self.listed_bytes
         self._world.say(f"{held} of {listed} bytes of the model's frozen part lie in {self._state.base.path} already")
         return PartialModelRequest(self._offset, bitmap([part.offset in self._held for part in self._parts]))
 
@@ -123,9 +128,8 @@ class ModelDownload:
         """Keep the listed parts for later runs. A device goes on without them if the disk refuses."""
         if not self._parts:
             return
-        model = memoryview(self._state.model())
         try:
-            self._state.base.keep([(part.digest, model[part.offset : part.offset + part.size]) for part in self._parts])
+            self._state.base.keep([(part.digest, self._state.part(part.offset, part.size)) for part in self._parts])
         except OSError as error:
             self._world.say(
                 f"{self._state.base.path} cannot be written ({error}); later runs fetch the frozen part again"

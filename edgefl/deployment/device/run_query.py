@@ -22,7 +22,7 @@ class RunInquiry:
     key     the 32 bytes that both sides know. None in a run without keys
     """
 
-    is_waiting = False
+    is_waiting, frozen_bytes = False, 0
 
     def __init__(self, client: int | None, key: bytes | None) -> None:
         self.client, self._key = client, key

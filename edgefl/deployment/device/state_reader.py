@@ -21,7 +21,6 @@ from edgefl.deployment.device.run_folders import folders, read_over, size_bytes
 from edgefl.errors import RunError
 from edgefl.models.graph import Model
 from edgefl.protocol.wire.messages import Welcome
-from edgefl.protocol.wire.model_message import unpack
 
 
 class DeviceRecord(NamedTuple):
@@ -108,5 +107,5 @@ def read_device(path: Path) -> DeviceRecord:
     if not (path / CLIENT_STATE).exists():
         client = membership.welcome.client
         raise RunError(f"client {client} in {path} has not trained yet; expected a round that its server acknowledged")
-    initial = unpack(read_model(path / MODEL, membership.welcome))
+    initial = read_model(path / MODEL, membership.welcome)
     return DeviceRecord(membership.run, membership.welcome, initial, read_round(path / CLIENT_STATE))

@@ -15,8 +15,8 @@ declare(
             "logits labels weight dlogits sums:LossSums batch classes own:real share:real"
         ),
         "PlaceLossArgs: place_cross_entropy": (
-            "logits labels index weight dlogits sums:LossSums count before every rows classes places ignored own:real "
-            "share:real"
+            "logits labels index weight dlogits sums:LossSums count before from every rows classes places length "
+            "ignored own:real share:real"
         ),
         # The weight is of the positive targets of a binary loss. Without it they count 1.
         "TargetArgs: binary_cross_entropy squared_error absolute_error huber": (
@@ -59,6 +59,7 @@ def place_cross_entropy(
     labels: KernelArray,
     index: KernelArray,
     first: int,
+    place: int,
     weight: KernelArray | None,
     smoothing: float,
     ignored: int,
@@ -69,8 +70,9 @@ def place_cross_entropy(
     batch, classes = logits.shape[:2]
     count = batch * logits.inner
     arrays = {"logits": logits, "labels": labels, "index": index, "weight": weight, "dlogits": dlogits}
-    extents = {"before": first * logits.inner, "every": index.size * logits.inner}
-    extents |= {"rows": labels.shape[0], "classes": classes, "places": logits.inner, "ignored": ignored}
+    rows, length = labels.shape
+    extents = {"before": first, "from": place, "every": index.size * length, "length": length}
+    extents |= {"rows": rows, "classes": classes, "places": logits.inner, "ignored": ignored}
     shares = {"own": 1.0 - smoothing, "share": smoothing / max(classes, 1)}
     turns = -(-count // THREADS) if classes else 0
     return _summed("place_cross_entropy", turns, loss, correct, **arrays, count=count, **extents, **shares)

@@ -54,19 +54,21 @@ def cross_entropy(
 
 
 def place_cross_entropy(
-    logits: Array, labels: Array, index: Array, first: int, weight: Array | None, smoothing: float, ignored: int,
-    dlogits: Array | None, loss: Array, correct: Array,
+    logits: Array, labels: Array, index: Array, first: int, place: int, weight: Array | None, smoothing: float,
+    ignored: int, dlogits: Array | None, loss: Array, correct: Array,
 ) -> None:  # fmt: skip
-    """Compute cross_entropy for every place of logits [B, K, *]. The labels of example b are labels[index[first + b]].
+    """Compute cross_entropy for every place of logits [B, K, L], with labels[index[first + b], place + l].
 
     A place counts unless its label is outside [0, K) or is `ignored`. dlogits is the gradient of the summed loss
-    divided by the summed weights of the counted labels of all of `index`. It is 0 at places that do not count. This is
-    torch.nn.functional.cross_entropy with ignore_index, except that a batch in which no place counts has the loss 0.
+    divided by the summed weights of the counted labels of all places of `index`. It is 0 at places that do not count.
+    This is torch.nn.functional.cross_entropy with ignore_index, except that a batch in which no place counts has the
+    loss 0.
     """
-    every = labels[index].reshape(len(index), -1)
+    every = labels[index]
     in_all = (every >= 0) & (every < logits.shape[1]) & (every != ignored)
-    asked, counts = (each[first : first + len(logits)] for each in (every, in_all))
-    rows = np.moveaxis(logits.reshape(*logits.shape[:2], asked.shape[1]), 1, 2)
+    part = slice(first, first + len(logits)), slice(place, place + logits.shape[2])
+    asked, counts = every[part], in_all[part]
+    rows = np.moveaxis(logits, 1, 2)
     weights = np.ones(logits.shape[1], logits.dtype) if weight is None else weight
     slopes = np.empty(rows[counts].shape, rows.dtype)
     cross_entropy(rows[counts], asked[counts], weight, smoothing, slopes, loss, correct)
@@ -75,7 +77,7 @@ def place_cross_entropy(
         found[counts] = (
             slopes * (weights[asked[counts]].sum() / weights[every[in_all]].sum()) if counts.any() else slopes
         )
-        dlogits[:] = np.moveaxis(found, 2, 1).reshape(logits.shape)
+        dlogits[:] = np.moveaxis(found, 2, 1)
 
 
 def binary_cross_entropy(

@@ -112,11 +112,15 @@ def _cross_entropy(recorder: Recorder, of: CrossEntropy, outputs: Tensor, ends: 
     recorder.call("cross_entropy", outputs, labels, weight, of.label_smoothing, ends.gradient, ends.loss, ends.correct)
 
 
-def record_places(recorder: Recorder, of: CrossEntropy, outputs: Tensor, ends: Ends, first: int = 0) -> None:
-    """Record the loss of outputs [b, classes, places] of the examples from `first` on, a part of the batch's mean."""
+def record_places(
+    recorder: Recorder, of: CrossEntropy, outputs: Tensor, ends: Ends, first: int = 0, place: int = 0
+) -> None:
+    """Record the loss of outputs [b, classes, places], a part of the batch's mean. They are those of the places from
+    `place` on of the examples from `first` on.
+    """
     asked = None if of.weight is None else Slot("output_weight"), of.label_smoothing, of.ignore_index
     found = ends.gradient, ends.loss, ends.correct
-    recorder.call("place_cross_entropy", outputs, ends.y, Slot("index"), first, *asked, *found)
+    recorder.call("place_cross_entropy", outputs, ends.y, Slot("index"), first, place, *asked, *found)
 
 
 def _binary(recorder: Recorder, of: BinaryCrossEntropy, outputs: Tensor, ends: Ends) -> None:

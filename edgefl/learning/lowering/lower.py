@@ -30,7 +30,7 @@ from edgefl.learning.lowering.arena import allocate, allocate_tightly
 from edgefl.learning.lowering.backward import backward
 from edgefl.learning.lowering.batch_layout import side_by_side
 from edgefl.learning.lowering.channel_sets import is_empty
-from edgefl.learning.lowering.chunked_head import chunked_head, examples_at_once
+from edgefl.learning.lowering.chunked_head import Chunk, chunk_of, chunked_head
 from edgefl.learning.lowering.dropout import count_step
 from edgefl.learning.lowering.forward import forward
 from edgefl.learning.lowering.fusion import fuse
@@ -172,7 +172,7 @@ def _passes(
     if mode != "grow":
         beside = side_by_side(nodes, scope.graph.shapes, scope.batch, scope.sparse)
     is_whole = mode in ("predict", "features", "grow") or step[0].saved != "fp32"
-    size = 0 if is_whole else examples_at_once(scope, nodes, step[1])
+    size = None if is_whole else chunk_of(scope, nodes, step[1])
     body = nodes[:-1] if size else nodes
     recorder.scope = scope._replace(side_by_side=beside, kept=kept_results(nodes, body, plan))
     readers = Readers(body, recorder.scope)
@@ -205,12 +205,12 @@ def _trained(
     output: Tensor,
     mode: Mode,
     step: tuple[Terms, Loss],
-    parts: tuple[int, Replays, BatchPart, SummedGradients],
+    parts: tuple[Chunk | None, Replays, BatchPart, SummedGradients],
 ) -> Recorded:
     """Record the loss and, in training, all that follows it.
 
-    parts  number of examples of the last node that are in memory, or 0 for all, the segments to compute again, the part
-           of the batch, and the gradients of the parts before it
+    parts  the part of the last node's result that is in memory, or None for all, the segments to compute again, the
+           part of the batch, and the gradients of the parts before it
     """
     (terms, of), (size, replays, part, sums) = step, parts
     head = chunked_head(recorder, nodes[-1], of, size, mode in TRAINING) if size else None

@@ -21,7 +21,7 @@ Call = tuple[str, tuple[Any, ...]]
 
 
 class CallRecorder(Protocol):
-    """What this module needs of a Recorder."""
+    """The protocol of what this module needs. A Recorder follows this protocol."""
 
     @property
     def quantized(self) -> Mapping[str, QuantizedParameter]: ...
@@ -34,7 +34,7 @@ class CallRecorder(Protocol):
 
 
 def widened_call(recorder: CallRecorder, op: str, args: tuple[Any, ...]) -> Call:
-    """Return a call of the same meaning that reads quantized parameters by their codes, or widened."""
+    """Return the call that takes the place of a call, and reads quantized parameters by their codes or widened."""
     found = recorder.quantized
     which = [at for at, arg in enumerate(args) if isinstance(arg, Param) and arg.name in found]
     if not which:

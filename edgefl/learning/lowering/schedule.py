@@ -1,10 +1,9 @@
 """Schedule: one training step or forward pass as a list of kernel calls over one arena. Values only: nothing runs here.
 
 The arguments of a call are plain values (sizes, ids), or references that are resolved when the schedule is bound to
-memory. A Tensor is a view of an arena buffer, and a Param is a view of a model parameter. Codes and
-a Scale are those of a quantized parameter. A Structure lists the
-coordinates of a sparse parameter. A Companion is an array of the same size as a trained block, which lives as long as a
-fit. A Slot is an input, an output or a setting that the learner owns.
+memory. A Tensor is a view of an arena buffer, and a Param is a view of a model parameter. Codes and a Scale belong to a
+quantized parameter. A Structure lists the coordinates of a sparse parameter. A Companion is an array of the same size
+as a trained block, which lives as long as a fit. A Slot is an input, an output or a setting that the learner owns.
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ class GraphLearner:
     dtype        float32, or float64 with the reference backend (then samples must be uint8 or float64)
     limit_bytes  bound of `memory` where no other learner runs. A step beyond it computes parts of its forward pass once
                  more with equal bits, or raises MemoryLimitError. Evaluation takes smaller chunks. None: no limit
+    shares_frozen  whether frozen parameters are used in the model's arrays, which nobody may change then
     Raises       GraphError if the parameters do not fit the graph. BackendError for float64 on another backend.
                  MemoryLimitError if the parameters alone exceed the limit
     """
@@ -74,13 +75,15 @@ class GraphLearner:
         backend: str | None = None,
         dtype: DTypeLike = np.float32,
         limit_bytes: int | None = None,
+        shares_frozen: bool = False,
     ) -> None:
         model.graph.check(model.params)
         ops, floats = kernels.backend(backend), np.dtype(dtype)
         if floats != np.float32 and not ops.__name__.endswith(".reference"):
             raise BackendError(f"dtype={floats} with {ops.__name__}; expected float32, or reference")
-        spec = ModelSpec.of(model.graph)
-        self._begin(ops, model.graph, spec, Workspace(model.graph, spec, model.params, ops, floats, limit_bytes))
+        spec, in_place = ModelSpec.of(model.graph), model.graph.frozen if shares_frozen else ()
+        workspace = Workspace(model.graph, spec, model.params, ops, floats, limit_bytes, in_place=in_place)
+        self._begin(ops, model.graph, spec, workspace)
 
     def _begin(self, backend: ModuleType, graph: Graph, spec: ModelSpec, workspace: Workspace) -> GraphLearner:
         self._backend, self.graph, self.spec, self._workspace = backend, graph, spec, workspace
@@ -94,8 +97,7 @@ class GraphLearner:
         return self
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
-        """Return whole parameters by torch's name (None: all), as read-only views of one buffer, which later steps
-        change.
+        """Return whole parameters by torch's name (None: all), as read-only views of what later steps change.
 
         Raises  ValueError for a name that is not one of the parameters
         """
@@ -317,10 +319,10 @@ class GraphLearner:
         return other
 
     def clone(self) -> GraphLearner:
-        """Return an independent learner with equal parameters and mask, which shares no memory with this one."""
+        """Return an independent learner with equal parameters and mask. It shares a model's frozen arrays."""
         store, limit = self._workspace.store, self._workspace.account.limit.limit_bytes
-        params = self._parameters.arrays()
-        workspace = Workspace(self.graph, self.spec, params, self._backend, store.dtype, limit)
+        own = self.graph, self.spec, self._parameters.arrays(), self._backend, store.dtype, limit
+        workspace = Workspace(*own, in_place=store.in_place)
         twin = object.__new__(GraphLearner)._begin(self._backend, self.graph, self.spec, workspace)
         twin._keep_to(store.restriction, self._batch)
         return twin
@@ -340,9 +342,7 @@ class GraphLearner:
         return self._workspace.account.memory()
 
     def work(self) -> ExecutedFlops:
-        """Return the operations that the learner and its learners of other heads and smaller graphs have executed in
-        all.
-        """
+        """Return the operations that the learner and its learners of other heads and smaller graphs have executed."""
         return self._workspace.meter.work
 
     def _check(self, samples: Samples, index: NDArray[np.int32]) -> None:

@@ -9,7 +9,8 @@ from edgefl.learning.learner import Array
 from edgefl.learning.running.parameter_store import ParameterStore
 from edgefl.learning.running.weight_arrays import Readable, WritableWeights
 from edgefl.models.graph.operations import Kind
-from edgefl.models.neurons.gather import parameter, put, take
+from edgefl.models.neurons.block_index import same_bits
+from edgefl.models.neurons.gather import has_values, parameter, put, take
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -43,6 +44,7 @@ class ParameterAccess:
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Set an update's coordinates, or whole parameters. See GraphLearner.write."""
+        new = self._without_still(new)
         if isinstance(new, Update):
             self._store.restriction.check(new)
             opened = WritableWeights(self._store.weights)
@@ -56,6 +58,27 @@ class ParameterAccess:
     def arrays(self) -> dict[str, Array]:
         """Return every parameter as it is now, by name. An array may be the store's own."""
         return {name: self._store.weights.held(name) for name in self._store.weights}
+
+    def _without_still(self, new: Update | Mapping[str, Array]) -> Update | Mapping[str, Array]:
+        """Leave out the parameters that lie in the caller's arrays. Raises ValueError if one of them would change."""
+        still, weights, ops = self._store.in_place, self._store.weights, self._backend
+        if not still:
+            return new
+        if isinstance(new, Update):
+            differs = (
+                name
+                for name, block in new.blocks.items()
+                if name in still and not has_values(weights, name, block, ops=ops)
+            )
+        else:
+            differs = (name for name, value in new.items() if name in still and not same_bits(weights[name], value))
+        if (name := next(differs, None)) is not None:
+            raise ValueError(
+                f"other values for {name!r}, which is frozen and shared; expected a learner without shares_frozen"
+            )
+        if isinstance(new, Update):
+            return Update({name: block for name, block in new.blocks.items() if name not in still})
+        return {name: value for name, value in new.items() if name not in still}
 
     def _write_whole(self, new: Mapping[str, Array]) -> None:
         for name, value in new.items():

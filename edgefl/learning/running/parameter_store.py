@@ -7,13 +7,13 @@ QuantizedArray that it was given, and its codes are never written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from edgefl.kernels.memory import BackendMemory, memory_of
+from edgefl.kernels.memory import HOST, BackendMemory, memory_of
 from edgefl.learning.learner import Array
 from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.arena import aligned
@@ -22,6 +22,7 @@ from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.learning.running.weight_arrays import Compact, Weights
 from edgefl.models.graph.quantized_array import QuantizedArray
+from edgefl.models.neurons.block_index import read_only
 from edgefl.models.neurons.model_spec import ModelSpec
 
 
@@ -37,6 +38,7 @@ class ParameterStore:
     home         memory in which the backend's kernels work
     model_bytes  bytes of all parameters
     own_bytes    bytes of the parameters that are not shared with a relative
+    in_place     names of the parameters that lie in arrays of the caller, which nobody changes
     """
 
     def __init__(
@@ -46,16 +48,28 @@ class ParameterStore:
         shared: Mapping[str, Array],
         backend: ModuleType,
         dtype: np.dtype[Any],
+        in_place: Collection[str] = (),
     ) -> None:
-        """Make a store of these parameters. A parameter that is the very same array in `shared` is not copied."""
+        """Make a store of these parameters. A parameter that is the very same array in `shared` is not copied.
+
+        in_place  names of the parameters that need no copy, because nobody changes their arrays
+        """
         own = own_params(params, shared)
         self.model_bytes, self.own_bytes = padded_bytes(params.values(), dtype), padded_bytes(own.values(), dtype)
         self.dtype, self.home, self._backend = dtype, memory_of(backend), backend
-        views = {**params, **_flat_views(own, dtype, self.home)}
+        self.in_place = frozenset(name for name in in_place if name in own and self._is_usable(params[name]))
+        views = {name: read_only(value) if name in self.in_place else value for name, value in params.items()}
+        views |= _flat_views({name: each for name, each in own.items() if name not in self.in_place}, dtype, self.home)
         self.params: dict[str, Array] = {name: views[name] for name in params}
         self.sparse: dict[str, Compact] = {}
         self.weights = Weights(self.params, self.sparse, self.home)
         self.restriction = Restriction(spec)
+
+    def _is_usable(self, value: Array) -> bool:
+        """Return whether the kernels can read a caller's array where it lies. Quantized arrays are never copied."""
+        if self.home is not HOST or isinstance(value, QuantizedArray):
+            return False
+        return value.dtype == self.dtype and value.flags.c_contiguous and value.flags.aligned
 
     @property
     def plans(self) -> Sparse:
@@ -111,13 +125,15 @@ class ParameterStore:
     def _lay_out(self, sparse: Sparse, restriction: Restriction) -> None:
         """Move the parameters into new memory: these weights as values at the mask, and the others into one block."""
         before = Weights(dict(self.params), dict(self.sparse), self.home)
-        whole = {name: before.held(name) for name in before if name not in sparse}
+        still = {name: self.params[name] for name in self.in_place}
+        whole = {name: before.held(name) for name in before if name not in sparse and name not in still}
         self.sparse.clear()
         for name, plan in sparse.items():
             self.sparse[name] = compact = Compact(plan, self.dtype, self.home)
             compact.build(restriction.bits(name), self._backend)
             compact.set(before.read(name))
         views = {
+            **still,
             **_flat_views(whole, self.dtype, self.home),
             **{name: each.values for name, each in self.sparse.items()},
         }

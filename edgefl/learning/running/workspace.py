@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from edgefl.kernels.memory import give_back
 from edgefl.learning.learner import Array
 from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.learning.running.mask_restriction import Restriction
@@ -59,6 +60,7 @@ class Workspace:
         limit_bytes: int | None = None,
         relative: Workspace | None = None,
         in_its_arena: bool = False,
+        in_place: Collection[str] = (),
     ) -> None:
         """Make the memory of a learner of these parameters.
 
@@ -67,6 +69,7 @@ class Workspace:
         relative     workspace of the learner from which this one derives. Parameters that are the very arrays of the
                      relative are shared with it
         in_its_arena  whether the passes lie in the relative's arena. Then the two learners never run at once
+        in_place     names of the parameters that are used in the caller's arrays, which nobody changes
         Raises       MemoryLimitError if the parameters alone exceed the limit
         """
         shared = {} if relative is None else relative.store.params
@@ -75,7 +78,7 @@ class Workspace:
         limit.check("a learner", theirs + padded_bytes(own_params(params, shared).values(), dtype))
         graph = planar(graph)
         self.meter: FlopCounter = FlopCounter() if relative is None else relative.meter
-        self.store = ParameterStore(spec, params, shared, backend, dtype)
+        self.store = ParameterStore(spec, params, shared, backend, dtype, in_place)
         lender = relative.blocks if relative is not None and in_its_arena else None
         self.scalars = PassScalars(dtype, [each.weight for each in graph.auxiliary])
         self.blocks = MemoryBlocks(self.store.home, lender)
@@ -106,6 +109,7 @@ class Workspace:
         room = self.account.room(session, sizes)
         if room is not None and arena_bytes > room:
             arena_bytes = max(self._planner.within(session, size, room).arena_bytes for size in sizes)
+            give_back()  # the search has freed megabytes of schedules
         self.account.make_room(session, sizes, arena_bytes)
         if arena_bytes > self.blocks.arena.nbytes:
             self.blocks.grow_arena(arena_bytes)

@@ -7,21 +7,29 @@ are in a file of their own, base.safetensors, which the files of all rounds name
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors.numpy
 
 from edgefl.methods.task import BODY, MODEL, State
 from edgefl.models.graph import Params
 from edgefl.models.graph.quantized_names import gathered, parameter_of, spread
-from edgefl.system.durable_files import check_sha256, load_arrays, sha256, write_atomically
+from edgefl.models.neurons.block_index import same_bits
+from edgefl.system.durable_files import Piece, check_sha256, load_arrays, pieces_of, sha256, write_atomically
+from edgefl.system.safetensors_files import array_names, content, same_values
 
 BASE = "base.safetensors"  # file of the frozen parameters, in the folder of the server's states
 BASE_DIGEST = "base"  # name in the metadata of the SHA-256 of BASE
 WITH_BASE = (MODEL, BODY)  # sets that have the model's own parameters
+
+Frozen = Mapping[str, np.ndarray]
+"""Frozen parameters of a model, by name."""
+NO_FROZEN: Frozen = MappingProxyType({})
+Read = Callable[[Path, dict[str, Any], str | None], State]
+"""Reads the state in a file, as `load` does."""
 
 
 class StoredClientState(NamedTuple):
@@ -51,17 +59,18 @@ class StoredClientState(NamedTuple):
 class StateFiles:
     """The contents of the files of a server's states in one folder, whose frozen parameters are written once.
 
-    still  names of the model's frozen parameters
+    still  frozen parameters of the model, by name
     """
 
     def __init__(self, folder: Path) -> None:
-        self.still: frozenset[str] = frozenset()
+        self.still: Frozen = NO_FROZEN
         self._folder = folder
         self._base: dict[str, np.ndarray] = {}
         self._digest = ""
 
-    def pack(self, state: State) -> bytes:
-        """Return the arrays of a state as the content of a file. BASE is written before the first state that needs it.
+    def pack(self, state: State) -> list[Piece]:
+        """Return the arrays of a state as the content of a file, in pieces that are views of the arrays. BASE is
+        written before the first state that needs it.
 
         Raises  OSError if the disk refuses.
         """
@@ -70,26 +79,27 @@ class StateFiles:
         if base and not self._digest:
             self._write(base)
         if not base or not _equal(base, self._base):
-            return safetensors.numpy.save(arrays)
+            return list(content(arrays))
         rest = {name: array for name, array in arrays.items() if name not in base}
-        return safetensors.numpy.save(rest, {BASE_DIGEST: self._digest})
+        return list(content(rest, {BASE_DIGEST: self._digest}))
 
     def _is_still(self, name: str) -> bool:
         group, _, parameter = name.partition("/")
         return group in WITH_BASE and parameter_of(parameter) in self.still
 
     def _write(self, base: dict[str, np.ndarray]) -> None:
-        content, file = safetensors.numpy.save(base), self._folder / BASE
-        if not file.exists() or file.read_bytes() != content:
-            write_atomically(file, content)
-        self._base, self._digest = base, sha256(content)
+        digest, file = sha256(content(base)), self._folder / BASE
+        if not file.exists() or sha256(pieces_of(file)) != digest:
+            write_atomically(file, content(base))
+        self._base, self._digest = base, digest
 
 
-def load(file: Path, values: dict[str, Any], digest: str | None = None) -> State:
+def load(file: Path, values: dict[str, Any], digest: str | None = None, still: Frozen = NO_FROZEN) -> State:
     """Return the state with the arrays of a file and these plain values. Raises RunError if the file is missing or
     corrupt.
 
     digest  SHA-256 of the file in hexadecimal, if it is known
+    still   frozen parameters of the model, by name. The state has these very arrays where the file has their bits
     """
     if digest is not None:
         check_sha256(file, digest)
@@ -97,8 +107,33 @@ def load(file: Path, values: dict[str, Any], digest: str | None = None) -> State
     if BASE_DIGEST in metadata:
         base = file.with_name(BASE)
         check_sha256(base, metadata[BASE_DIGEST])
-        arrays |= load_arrays(base)[0]
+        arrays |= _frozen(base, still)
     return State(sets(arrays), values)
+
+
+def without_arrays(file: Path, values: dict[str, Any], digest: str | None) -> State:
+    """Return the state that `load` returns, without its arrays. The files are compared with their digests alone.
+
+    Raises  RunError if a file is missing or corrupt.
+    """
+    if digest is None:
+        load(file, values, digest)
+    else:
+        check_sha256(file, digest)
+        metadata = load_arrays(file, [])[1]
+        if BASE_DIGEST in metadata:
+            check_sha256(file.with_name(BASE), metadata[BASE_DIGEST])
+    return State({}, values)
+
+
+def _frozen(base: Path, still: Frozen) -> dict[str, np.ndarray]:
+    """Return the arrays of BASE, which has just been checked."""
+    found, known = dict[str, np.ndarray](), spread(still)
+    for name in array_names(base):
+        parameter = name.partition("/")[2]
+        same = same_values(base, name, {each: known[each] for each in (parameter,) if each in known})
+        found |= load_arrays(base, [name])[0] if same is None else {name: known[same]}
+    return found
 
 
 def flat(arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -117,5 +152,4 @@ def sets(arrays: Mapping[str, np.ndarray]) -> dict[str, Params]:
 
 def _equal(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
     """Return whether both have the same names, and arrays of equal bits."""
-    pairs = ((array, other[name]) for name, array in one.items() if name in other)
-    return one.keys() == other.keys() and all(a is b or a.tobytes() == b.tobytes() for a, b in pairs)
+    return one.keys() == other.keys() and all(same_bits(array, other[name]) for name, array in one.items())

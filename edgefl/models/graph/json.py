@@ -52,7 +52,7 @@ class Limits:
 
     text_bytes: int = 1 << 20
     nodes: int = 4096
-    parameters: int = 1 << 28  # scalars of the whole model, running statistics included
+    parameters: int = 1 << 29  # scalars of the whole model, running statistics included
     activations: int = 1 << 28  # scalars of all results for one sample
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.computed_parameters import TransposedMatrix
-from edgefl.models.graph.graph import Graph, Model
-from edgefl.models.graph.quantized_array import PRECISIONS, Precision, quantize
+from edgefl.models.graph.graph import Graph, Model, Params
+from edgefl.models.graph.quantized_array import PRECISIONS, Precision, QuantizedArray, quantize
 from edgefl.models.graph.quantized_parameters import QuantizedParameter
 from edgefl.models.graph.shared_parameters import other_names
 
@@ -52,6 +53,19 @@ def quantize_frozen(model: Model, precision: Precision) -> Model:
         found.append(QuantizedParameter(name, precision, axis))
     unused = {name: value for name, value in model.unused.items() if not _is_second_name(model, name, large)}
     return model._replace(graph=replace(graph, quantized=tuple(found)), params=params, unused=unused)
+
+
+def requantized(graph: Graph, params: Mapping[str, np.ndarray]) -> Params:
+    """Return the parameters as a graph holds them: float32 values of its quantized parameters have codes again.
+
+    params  parameters of the graph. Values that were quantized before keep their bits
+    """
+    found = {name: params[name] for name in graph.parameters()}
+    for each in graph.quantized:
+        value = found[each.name]
+        if not isinstance(value, QuantizedArray):
+            found[each.name] = quantize(value, each.precision, each.axis)  # type: ignore[assignment]
+    return found
 
 
 def _is_second_name(model: Model, name: str, quantized: list[str]) -> bool:

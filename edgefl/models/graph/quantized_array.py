@@ -34,7 +34,7 @@ class QuantizedArray:
         self, shape: tuple[int, ...], codes: NDArray[np.uint8], scale: NDArray[np.float32] | None = None, axis: int = 0
     ) -> None:
         self.shape, self.axis = shape, axis
-        self.codes = codes.reshape(shape[0], math.prod(shape[1:]), -1)
+        self.codes = codes.reshape(shape[0], math.prod(shape[1:]), BYTES["bfloat16" if scale is None else "int8"])
         self.scale = scale
         self.codes.flags.writeable = False
 

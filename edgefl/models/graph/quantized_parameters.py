@@ -10,6 +10,8 @@ import math
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import ParamInfo, Shape
 from edgefl.models.graph.quantized_array import BYTES, PRECISIONS, Precision, QuantizedArray
@@ -64,3 +66,10 @@ def check_precision(quantized: QuantizedParameter | None, name: str, value: obje
     expected = ("float32", 0) if quantized is None else (quantized.precision, quantized.axis)
     if found != expected:
         raise GraphError(f"{name}: {found[0]} along axis {found[1]}; expected {expected[0]} along axis {expected[1]}")
+
+
+def filled(quantized: QuantizedParameter, shape: Shape) -> QuantizedArray:
+    """Return a quantized parameter of this shape whose values are all between .01 and .06."""
+    codes = np.full(BYTES[quantized.precision] * math.prod(shape), 0x3C, np.uint8)
+    scale = None if quantized.precision == "bfloat16" else np.full(quantized.scales(shape), 2.0**-10, np.float32)
+    return QuantizedArray(shape, codes, scale, quantized.axis)

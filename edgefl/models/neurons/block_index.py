@@ -22,6 +22,7 @@ from edgefl.models.graph.parameter_slices import SlicedParameter
 from edgefl.models.neurons.model_spec import Axis, AxisSpec, JoinedAxis, ModelSpec, ParamSpec, parts_of
 
 Array = npt.NDArray[Any]
+COMPARED = 1 << 20  # bytes that same_bits compares at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +247,14 @@ def read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def same_bits(one: Array, other: Array) -> bool:
+    """Return whether two C-contiguous arrays have equal types, shapes and bits. Large arrays are compared in pieces."""
+    if one is other or (one.dtype, one.shape) != (other.dtype, other.shape):
+        return one is other
+    a, b = (array.reshape(-1).view(np.uint8) for array in (one, other))
+    return all(np.array_equal(a[at : at + COMPARED], b[at : at + COMPARED]) for at in range(0, a.size, COMPARED))
 
 
 def ids_by_group(axis: Axis | None, ids: Ids | None) -> Iterator[tuple[str, AxisIds]]:

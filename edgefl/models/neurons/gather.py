@@ -18,7 +18,7 @@ from edgefl import kernels
 from edgefl.kernels.memory import memory_of
 from edgefl.models.graph import Params
 from edgefl.models.graph.operations import Kind, Shape
-from edgefl.models.neurons.block_index import Axes, AxisIds, Flat, Ids, active_axes, block_shape, slice_index
+from edgefl.models.neurons.block_index import Axes, AxisIds, Flat, Ids, active_axes, block_shape, same_bits, slice_index
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.trainable_parameters import TrainableParameters
 from edgefl.models.neurons.trainable_slice import WHOLE, TrainableSlice
@@ -101,6 +101,12 @@ def put(params: Mapping[str, Array], update: Update, *, ops: ModuleType | None =
         targets.append((target, block))
     for target, block in targets:
         _scatter(target, block, ops)
+
+
+def has_values(params: Mapping[str, Array], name: str, block: Block, *, ops: ModuleType | None = None) -> bool:
+    """Return whether a parameter has the values of a block, bit for bit. Raises ValueError like `take`."""
+    own = _gather(_parameter(params, name, block.shape), block.shape, block.index, ops or kernels.backend())
+    return same_bits(own.values, block.values)
 
 
 def parameter(params: Mapping[str, Array], name: str) -> Array:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
-from edgefl.models.graph.graph import INPUT, LONGEST_NAME, NODE_NAME
 from edgefl.models.graph.operations import Operation
+from edgefl.models.graph.structure_checks import INPUT, LONGEST_NAME, NODE_NAME
 
 PART = re.compile(r"[^A-Za-z0-9_.]+")
 LONGEST = LONGEST_NAME - 20  # leaves space for a number and for the last part of a parameter's name

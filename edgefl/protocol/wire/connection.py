@@ -99,7 +99,8 @@ class Connection:
     """One side of a connection.
 
     role   which side this is
-    cap    largest message in bytes, in either direction. Welcome raises it according to the size of the model
+    cap    largest message in bytes, in either direction. Welcome raises it according to the size of the model without
+           its frozen parameters, which no message of a round carries
     state  a Stage of TABLE
 
     received_bytes, sent_bytes                number of bytes that `receive` got and that `send` returned
@@ -107,7 +108,10 @@ class Connection:
                                               model: frame headers and the other fields of the messages
     """
 
-    def __init__(self, role: Role, cap: int = FRAME_ALLOWANCE) -> None:
+    def __init__(self, role: Role, cap: int = FRAME_ALLOWANCE, frozen_bytes: int = 0) -> None:
+        """Begin a connection. This side knows already that `frozen_bytes` bytes of the model are frozen parameters. A
+        list of parts tells the other side how many.
+        """
         self.role: Role = role
         self.peer: Role = "server" if role == "device" else "device"
         self.state: Stage = "greeting"
@@ -118,7 +122,7 @@ class Connection:
         self._sequence = 0
         self._broken = False
         self._version = frames.VERSION  # version of the peer's frames
-        self._agreement = Agreement()
+        self._agreement, self._frozen_bytes = Agreement(), frozen_bytes
 
     @property
     def mid_frame(self) -> bool:
@@ -189,7 +193,8 @@ class Connection:
         if wrong := self._agreement.add(message):
             raise fault(f"{_name(message)} with {wrong}")
         if isinstance(message, Welcome):
-            self.cap = self._decoder.cap = max(self.cap, frame_cap(message.model_bytes))
+            frozen = max(self._frozen_bytes, self._agreement.listed_bytes)
+            self.cap = self._decoder.cap = max(self.cap, frame_cap(message.model_bytes - frozen))
         self.state = WITH_MODEL.get(after, after) if self._agreement.has_model else after
 
 

@@ -42,6 +42,25 @@ LARGEST_MODEL = (  # in bytes, under Limits(). A node has at most 4 parameters
 )
 
 
+Wanted = Callable[[str, Kind], bool]
+"""Whether a parameter of this name and kind is read."""
+
+
+def everything(name: str, kind: Kind) -> bool:
+    """Return True, as every parameter is wanted."""
+    return True
+
+
+def exchanged(name: str, kind: Kind) -> bool:
+    """Return whether messages of a round may carry a parameter of this kind."""
+    return kind != "frozen"
+
+
+def nothing(name: str, kind: Kind) -> bool:
+    """Return False, as no parameter is wanted."""
+    return False
+
+
 class Source(Protocol):
     """The protocol of bytes that are read one after another. An open file follows this protocol."""
 
@@ -100,7 +119,7 @@ def read(
     source: Source,
     size: int,
     limits: Limits | None = None,
-    wanted: Callable[[str, Kind], bool] = lambda name, kind: True,
+    wanted: Wanted = everything,
 ) -> Model:
     """Read the model that `pack` wrote. Each parameter is read once, into read-only memory of its own.
 
@@ -115,7 +134,8 @@ def read(
     spec, quantized = dense_spec(graph), quantized_bytes(graph)
     expected, head = dense_bytes(spec) + sum(quantized.values()), codec.dense_head(spec)
     if size - start != expected:
-        raise CodecError(f"parameters of {size - start} bytes; expected {expected}, all of them")
+        how = "in the precisions of the graph" if quantized else "as float32"
+        raise CodecError(f"parameters of {size - start} bytes; expected {expected}, all of them {how}")
     if (found := source.read(len(head))) != head:
         raise _refusal(found + source.read(expected - len(head)), spec)
     params = {}
@@ -161,11 +181,12 @@ def dense_bytes(spec: ModelSpec) -> int:
     return len(codec.dense_head(spec)) + sum(4 * math.prod(param.shape) for param in spec.params.values())
 
 
-def frame_cap(model_bytes: int) -> int:
-    """Return the size in bytes of the largest message about a packed model of this size. It may hold some dense
-    payloads.
+def frame_cap(exchanged_bytes: int) -> int:
+    """Return the size in bytes of the largest message about a model. It may hold some dense payloads.
+
+    exchanged_bytes  bytes of the packed model without its frozen parameters, which no message of a round carries
     """
-    return FRAME_ALLOWANCE + DENSE_PAYLOADS * model_bytes
+    return FRAME_ALLOWANCE + DENSE_PAYLOADS * max(exchanged_bytes, 0)
 
 
 def _read_graph(source: Source, size: int, limits: Limits) -> tuple[Graph, int]:

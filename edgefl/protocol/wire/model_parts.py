@@ -30,9 +30,7 @@ def frozen_parts(graph: Graph, packed: bytes | PackedModel) -> list[ModelPart]:
     packed  the model as `model_message.pack` wrote it, whose values come last: float32 parameters in their order, then
             quantized ones
     """
-    params = ModelSpec.of(graph).params
-    sizes = {name: VALUE_BYTES * math.prod(param.shape) for name, param in dense_spec(graph).params.items()}
-    sizes |= quantized_bytes(graph)
+    params, sizes = ModelSpec.of(graph).params, _sizes(graph)
     offset, found = len(packed) - sum(sizes.values()), []
     for name, size in sizes.items():
         if params[name].kind == "frozen" and size >= LEAST_BYTES:
@@ -40,6 +38,23 @@ def frozen_parts(graph: Graph, packed: bytes | PackedModel) -> list[ModelPart]:
         offset += size
     largest = sorted(found, key=lambda part: -part.size)[:MOST_PARTS]
     return sorted(largest, key=lambda part: part.offset)
+
+
+def total_bytes(parts: Iterable[ModelPart]) -> int:
+    """Return the bytes of these parts together."""
+    return sum(part.size for part in parts)
+
+
+def frozen_bytes(graph: Graph) -> int:
+    """Return the bytes of the frozen parameters of a graph in a packed model."""
+    params = ModelSpec.of(graph).params
+    return sum(size for name, size in _sizes(graph).items() if params[name].kind == "frozen")
+
+
+def _sizes(graph: Graph) -> dict[str, int]:
+    """Return the bytes of every parameter in a packed model, in their order there."""
+    dense = {name: VALUE_BYTES * math.prod(param.shape) for name, param in dense_spec(graph).params.items()}
+    return dense | quantized_bytes(graph)
 
 
 def bitmap(flags: Sequence[bool]) -> bytes:

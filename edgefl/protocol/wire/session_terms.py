@@ -24,7 +24,7 @@ from edgefl.protocol.wire.messages import (
     Welcome,
 )
 from edgefl.protocol.wire.model_message import LARGEST_MODEL
-from edgefl.protocol.wire.model_parts import held_ranges, is_bitmap_of, missing_from
+from edgefl.protocol.wire.model_parts import held_ranges, is_bitmap_of, missing_from, total_bytes
 
 
 class Agreement:
@@ -45,6 +45,11 @@ class Agreement:
         self._parts = ModelParts([])  # parts that the device may hold
         self._roster_bytes, self._roster_end = 0, 0  # size of the roster that comes in parts, and end of the last part
         self._missing: list[tuple[int, int]] = []  # first byte and end of each range that is still to be sent
+
+    @property
+    def listed_bytes(self) -> int:
+        """The bytes of the parts that the server has listed, which are frozen parameters."""
+        return total_bytes(self._parts.parts)
 
     def add(self, message: Message) -> str | None:
         """Take a message in, unless it contradicts earlier messages. Return what is wrong with it, or None."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgefl.errors import RunError
 from edgefl.models.graph import Model, model_files
+from edgefl.models.graph.quantization import dequantize
 from edgefl.study.export.original_units import is_in_original_units
 from edgefl.system.durable_files import write_atomically
 
@@ -43,14 +44,14 @@ def _write_state_dict(path: Path, model: Model, classes: Classes, class_names: N
     from edgefl.torch.state_dict import write_state_dict
 
     content = io.BytesIO()
-    write_state_dict(model, content)
+    write_state_dict(dequantize(model), content)
     write_atomically(path, content.getvalue())
 
 
 def _write_onnx(path: Path, model: Model, classes: Classes, class_names: Names) -> None:
     from edgefl.study.export.onnx_nodes import to_onnx
 
-    write_atomically(path, to_onnx(model, classes, class_names))
+    write_atomically(path, to_onnx(dequantize(model), classes, class_names))
 
 
 FORMATS: dict[str, tuple[Callable[[Path, Model, Classes, Names], None], str]] = {  # suffix -> writer, module to load

@@ -36,6 +36,7 @@ from edgefl.methods.task import MODEL, State
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.class_axis import outputs_of_classes
 from edgefl.models.graph.heads import with_classes
+from edgefl.models.graph.quantization import requantized
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.trained_part import with_trained
 from edgefl.server import run_history
@@ -244,7 +245,7 @@ def _client_state(client: int, seed: int, graph: Graph, kept: StoredClientState,
         np.zeros(0, np.int32),
         Samples(np.zeros((0, *graph.input_shape), np.float32), blank_targets(0, graph)),
     )
-    learner = GraphLearner(Model(graph, params))
+    learner = GraphLearner(Model(graph, requantized(graph, params)))
     spec = ModelSpec.of(graph)
     return ClientState(client, seed, spec, learner, nobody, nothing, nothing, nothing, kept.private, kept.arrays)
 
@@ -271,4 +272,5 @@ def _of_one(
 
 def _model(graph: Graph, params: Mapping[str, np.ndarray]) -> Model:
     """Return a model with copies of these values."""
-    return Model(graph, {name: np.array(params[name], np.float32) for name in graph.parameters()})
+    copies = {name: np.array(params[name], np.float32) for name in graph.parameters()}
+    return Model(graph, requantized(graph, copies))

@@ -31,6 +31,7 @@ from edgefl.methods.rounds import state_file
 from edgefl.methods.rounds.state_file import BASE, StateFiles, StoredClientState
 from edgefl.methods.task import State
 from edgefl.system.durable_files import (
+    Piece,
     check_sha256,
     load_arrays,
     lock,
@@ -97,7 +98,7 @@ class Journal:
         """Return the server's state as of the last commit. Raises RunError if its file is missing or corrupt."""
         file = self._server_file(self.committed.round)
         self._check_unread(file)
-        return state_file.load(file, dict(self.committed.values))
+        return state_file.load(file, dict(self.committed.values), still=self.states.still)
 
     def tag(self, client: int) -> int | None:
         """Return the round under whose tag the client's state was saved, or None if the client keeps nothing."""
@@ -161,8 +162,9 @@ class Journal:
         self._write(file, self.states.pack(state))
         sync(file)
 
-    def _write(self, file: Path, content: bytes) -> None:
-        file.write_bytes(content)
+    def _write(self, file: Path, content: bytes | list[Piece]) -> None:
+        with open(file, "wb") as opened:
+            opened.writelines((content,) if isinstance(content, bytes) else content)
         self._digests[file] = sha256(content)
         self._unread.discard(file)
 

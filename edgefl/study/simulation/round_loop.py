@@ -96,7 +96,7 @@ class _Simulation:
         self.evaluator = Evaluator(cast, self.task, engine, journal)
 
     def run(self, watch: Callable[[dict[str, Any]], None]) -> State:
-        self.journal.states.still = frozenset(self.task.spec.frozen)
+        self.journal.states.still = {name: self.initial[name] for name in self.task.spec.frozen}
         if self.journal.committed.round < 0:
             state = self.algorithm.start(self.task, self.initial)
             self.journal.commit(0, state)

@@ -17,6 +17,7 @@ from edgefl.experiment.client_dataset import partition_file, read_partition
 from edgefl.experiment.federation import Federation
 from edgefl.models.neurons.trained_part import with_trained
 from edgefl.protocol.wire.messages import ModelRequest, PartialModelRequest
+from edgefl.protocol.wire.model_message import pack
 from edgefl.protocol.wire.model_parts import frozen_parts, held_ranges
 from tests.deployment.device.device_cases import ANYBODY, METHODS, cut, initial, scripted, world
 from tests.deployment.device.device_server import ScriptedServer, converse
@@ -59,7 +60,7 @@ def download(device: Device, server: ScriptedServer) -> tuple[Any, int]:
     """Take part in the run, and return the request for the model and the bytes that the device received."""
     connection = converse(device, server)
     assert device.finished is not None
-    assert device._state.model() == server.model
+    assert pack(device._state.model()) == server.model
     request = next(each for each in server.received if isinstance(each, ModelRequest | PartialModelRequest))
     return request, connection.received_bytes
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from edgefl.deployment.device.base_store import BaseStore
+from edgefl.deployment.device.base_store import BaseStore, HeldPart
 
 FIRST, SECOND, THIRD = b"a" * 1000, b"b" * 500, b"c" * 700
 
 
-def named(*parts: bytes) -> list[tuple[bytes, memoryview]]:
-    return [(sha256(part).digest(), memoryview(part)) for part in parts]
+def named(*parts: bytes) -> list[tuple[bytes, HeldPart]]:
+    return [(sha256(part).digest(), HeldPart(memoryview(part))) for part in parts]
 
 
 def wanted(*parts: bytes) -> list[tuple[bytes, int]]:

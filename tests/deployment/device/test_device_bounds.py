@@ -158,6 +158,25 @@ def test_training_beyond_the_memory_is_refused_before_it_is_allocated(
     refused(device, server, MemoryLimitError, r"needs [0-9]+ bytes; limit_bytes=[0-9]+$")
 
 
+def test_frozen_parameters_count_once(federation: Federation) -> None:
+    """At Welcome the server says what is frozen, and later the graph does."""
+    fitting = COPIES * 100 + 900
+    Bounds(1 << 20, fitting + 1).check_model(1000, 900)
+    words = f"model of 1000 bytes needs {fitting} bytes in a round; the limit is --max-memory {fitting}"
+    with pytest.raises(MemoryLimitError, match=words):
+        Bounds(1 << 20, fitting).check_model(1000, 900)
+    with pytest.raises(MemoryLimitError, match=f"needs {COPIES * 1000} bytes in a round"):
+        Bounds(1 << 20, fitting + 1, in_envelopes=True).check_model(1000, 900)
+    graph = federation.graph
+    trained, *frozen = graph.parameters()
+    partly = replace(graph, frozen=frozenset(frozen))
+    still = sum(4 * math.prod(partly.parameters()[name].shape) for name in frozen)
+    outside = COPIES * 4 * math.prod(graph.parameters()[trained].shape) + NODE_BYTES * len(graph.nodes)
+    assert Bounds(1 << 20, outside + still + 1).training(partly) == still + 1
+    with pytest.raises(MemoryLimitError, match=f"needs {outside + still} bytes in a round"):
+        Bounds(1 << 20, outside + still).training(partly)
+
+
 def test_a_graph_has_no_more_nodes_than_fit() -> None:
     assert Bounds(1 << 20, 100 * NODE_BYTES).graph().nodes == 100
     assert Bounds(1 << 20).graph().nodes > 1000

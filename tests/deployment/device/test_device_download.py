@@ -13,6 +13,7 @@ from edgefl.deployment.device.device_protocol import SPOILT_TRIES, Device, Spoil
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.errors import RemoteProtocolError, RunError
 from edgefl.experiment.federation import Federation
+from edgefl.protocol.wire.model_message import pack
 from tests.deployment.device.device_cases import (
     METHODS,
     cut,
@@ -42,7 +43,7 @@ def test_a_download_cut_anywhere_is_resumed_there(federation: Federation, make: 
             converse(device, server)
         request = server.received[2]
         assert (type(request).__name__, request.offset) == ("ModelRequest", offset)  # type: ignore[attr-defined]
-    assert device._state.model() == server.model
+    assert pack(device._state.model()) == server.model
     assert device.finished is not None
 
 
@@ -73,7 +74,7 @@ def test_a_resumed_download_with_the_wrong_digest_is_made_again(server: Scripted
     with pytest.raises(SpoiltError, match=r"does not have the SHA-256 .*; downloading it again"):
         converse(device, server)
     converse(device, server)
-    assert device._state.model() == server.model
+    assert pack(device._state.model()) == server.model
 
 
 def test_a_server_whose_model_has_the_wrong_digest_is_not_believed(server: ScriptedServer, make: Any) -> None:

@@ -309,7 +309,7 @@ def test_parameters_beyond_memory_are_refused_without_allocating_them() -> None:
     node = {"name": "fc", "op": "Linear", "inputs": ["input"]}
     node["settings"] = {"in_features": 2**31 - 1, "out_features": 2**31 - 1, "bias": False}
     text = json.dumps({"format": "edgefl.graph.1", "input_shape": [2**31 - 1], "nodes": [node]})
-    assert text_refused(text) == f"graph of {(2**31 - 1) ** 2} parameters; the limit is {2**28}"
+    assert text_refused(text) == f"graph of {(2**31 - 1) ** 2} parameters; the limit is {2**29}"
 
 
 def test_too_many_activations_are_refused() -> None:

@@ -25,6 +25,7 @@ from .conversation import (
     EVALUATED,
     EXAMPLES,
     HELLO,
+    LISTED,
     MODEL,
     TRAIN,
     TRAINED,
@@ -40,6 +41,7 @@ from .conversation import (
 )
 
 ROLES: tuple[Role, ...] = get_args(Role)
+HOLDING = msgspec.structs.replace(ENROL, model=WELCOME.model_digest)  # of a device that holds the model
 
 
 # ---- whose turn it is -----------------------------------------------------------------------------------------------
@@ -189,17 +191,27 @@ def test_from_welcome_on_the_cap_is_derived_from_the_model() -> None:
     assert {side.cap for side in pair.sides.values()} == {frame_cap(len(MODEL))}
 
 
+def test_frozen_parameters_do_not_raise_the_cap() -> None:
+    """Parts that the server lists are frozen. A side that has the model knows its frozen parameters without a list."""
+    assert {side.cap for side in pair_in("welcomed").sides.values()} == {frame_cap(len(MODEL) - LISTED[0].size)}
+    pair = Pair()
+    pair.sides["device"] = Connection("device", frozen_bytes=20)
+    for sender, message in (*CONVERSATION[:2], ("device", HOLDING), ("server", WELCOME)):
+        pair.say(sender, message)
+    assert pair.sides["device"].cap == frame_cap(len(MODEL) - 20) < pair.sides["server"].cap == frame_cap(len(MODEL))
+
+
 def test_large_train_in_one_piece_with_welcome_is_received() -> None:
     pair = pair_in("proving")
     device, server = pair.sides["device"], pair.sides["server"]
-    pair.say("device", msgspec.structs.replace(ENROL, model=WELCOME.model_digest))
+    pair.say("device", HOLDING)
     train = msgspec.structs.replace(TRAIN, payload={"model": bytes(FRAME_ALLOWANCE + 100)})
     piece = server.send(WELCOME) + server.send(train)
     assert device.receive(piece) == [WELCOME, train]
 
 
 def test_frame_above_the_cap_is_neither_sent_nor_received() -> None:
-    cap = frame_cap(len(MODEL))
+    cap = frame_cap(len(MODEL) - LISTED[0].size)
     overhead = len(messages.encode(msgspec.structs.replace(TRAINED, payload={"model": bytes(cap)}))) - cap
     fitting = msgspec.structs.replace(TRAINED, payload={"model": bytes(cap - overhead)})
     pair_in("ready").say("device", fitting)
