@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.adapters import table
-from bench.adapters.command import main, read, write
+from bench.adapters.command import PARTS, main, read, write
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
 
@@ -46,4 +46,4 @@ def test_a_row_takes_the_place_of_its_former_row(tmp_path: Path) -> None:
 def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--parts", "steps"])
-    assert "--parts steps; expected some of step, limits, mobilenet, served, served_gpt2, bases, quantized" in capsys.readouterr().err
+    assert f"--parts steps; expected some of {', '.join(PARTS)}" in capsys.readouterr().err
