@@ -122,3 +122,15 @@ def test_the_record_has_every_base_with_every_seed() -> None:
     for plain, half, quarter in zip(*(sorted(held[base]) for base in bases.TIMED), strict=True):
         assert 0.5 < half / plain < 0.51
         assert 0.25 < quarter / plain < 0.28
+
+
+def test_the_page_s_words_hold_for_the_record() -> None:
+    rows = [row for row in read() if row["part"] == "bases"]
+    roles, images = ([row for row in rows if row["task"] == task.name] for task in bases.TASKS)
+    for base in ("bfloat16", "int8"):
+        assert max(map(abs, bases_table.differences(roles, base, "after"))) < 0.001
+        for task in (roles, images):
+            _, low, high = bases_table.interval(bases_table.differences(task, base, "after"))
+            assert low < 0 < high
+    assert min(bases_table.differences(roles, "4 bits", "after")) > 0.05
+    assert max(bases_table.differences(images, "2 bits", "after")) < 0
