@@ -1,8 +1,9 @@
 """Bases in fewer bits: the scores of adapters on bases in float32, bfloat16 and int8, before and after a federation has
-trained the adapters. Bases rounded to 4 and 2 bits are controls, which show what the comparison can see.
+trained the adapters.
 
-Seeds draw samples, the base's and the adapters' first values, and all choices of the federation. The bases of one seed
-differ in the rounding alone, so the rows of a seed are pairs.
+Bases rounded to 16, 4 and 2 bits are controls. 16 bits hardly differ from float32 and show how far any change moves a
+federation. 4 and 2 bits show what the comparison can see. Seeds draw samples, first values and all choices of the
+federation. The bases of one seed differ in the rounding alone, so the rows of a seed are pairs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ BASES: dict[str, Callable[[Model], Model]] = {
     "float32": lambda model: model,
     "bfloat16": lambda model: quantize_frozen(model, "bfloat16"),
     "int8": lambda model: quantize_frozen(model, "int8"),
+    "16 bits": lambda model: rounded(model, 16),
     "4 bits": lambda model: rounded(model, 4),
     "2 bits": lambda model: rounded(model, 2),
 }

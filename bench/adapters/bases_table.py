@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from bench.adapters.bases import BASES
 from edgefl.study.paired_differences import PairedDifference
 
 Row = Mapping[str, Any]
@@ -40,7 +41,17 @@ MEASURES = {
 def tables(rows: Iterable[Row]) -> dict[str, str]:
     """Return the table of each task that the record has."""
     rows = [row for row in rows if row["part"] == "bases"]
-    return {task: _table(task, [row for row in rows if row["task"] == task]) for task in _names(rows, "task")}
+    found = dict.fromkeys(row["task"] for row in rows)
+    return {task: _table(task, [row for row in rows if row["task"] == task]) for task in found}
+
+
+def made_by(rows: Iterable[Row]) -> str:
+    """Return the sentence about the machines, seeds and commits of the rows of the part bases."""
+    rows = [row for row in rows if row["part"] == "bases"]
+    machines = sorted({f"{row['machine']['cpu']} ({row['machine']['isa'].upper()})" for row in rows})
+    seeds = ", ".join(map(str, sorted({row["seed"] for row in rows if "seed" in row})))
+    commits = " and ".join(sorted({row["machine"]["commit"] for row in rows}))
+    return f"The records were made on {' and '.join(machines)} with seeds {seeds} at {commits}."
 
 
 def differences(rows: Iterable[Row], base: str, when: str) -> list[float]:
@@ -69,10 +80,19 @@ def interval(values: list[float]) -> tuple[float, float, float]:
 def _table(task: str, rows: list[Row]) -> str:
     measure, seeds = MEASURES[task], sorted({row["seed"] for row in rows if "base" in row})
     seconds = next((row["seconds"] for row in rows if "seconds" in row), {})
-    headings = ["base", "held", "step", measure.name, *(f"seed {seed}" for seed in seeds), "mean", "95 % interval"]
+    headings = [
+        "base, adapters",
+        "held",
+        "step",
+        measure.name,
+        *(f"seed {seed}" for seed in seeds),
+        "mean",
+        "95 % interval",
+    ]
     lines = [_line(headings), _line(["---"] * len(headings))]
+    bases = [base for base in BASES if any(row.get("base") == base for row in rows)]
     for when in WHEN:
-        lines += [_line(_cells(rows, base, when, seconds)) for base in _names(rows, "base")]
+        lines += [_line(_cells(rows, base, when, seconds)) for base in bases]
     return "\n".join(lines)
 
 
@@ -87,14 +107,9 @@ def _cells(rows: list[Row], base: str, when: str, seconds: Mapping[str, float]) 
     if base == PLAIN:
         return cells + [""] * (len(mine) + 2)
     found = differences(rows, base, when)
-    middle, low, high = (f"{value:+.{change}f}" for value in interval(found))
-    return [*cells, *(f"{value:+.{change}f}" for value in found), middle, f"{low} to {high}"]
+    *each, middle, low, high = (f"{round(value, change) + 0:+.{change}f}" for value in (*found, *interval(found)))
+    return [*cells, *each, middle, f"{low} to {high}"]
 
 
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _names(rows: Iterable[Row], key: str) -> list[str]:
-    """Return the values of a key, in the order of the record."""
-    return list(dict.fromkeys(row[key] for row in rows if key in row))

@@ -1,4 +1,4 @@
-"""Weights rounded to so few bits that a comparison has to see it. The library has no such precision."""
+"""Weights rounded to bits of which the library has no precision, as controls of a comparison."""
 
 from __future__ import annotations
 

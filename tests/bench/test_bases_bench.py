@@ -10,11 +10,13 @@ import pytest
 
 from bench.adapters import bases, bases_table
 from bench.adapters.base_task import BaseTask, Parts, adapted
+from bench.adapters.command import read
 from bench.adapters.rounding import rounded
 from bench.language.network import CHARACTERS, transformer
 from edgefl.learning import Samples
 from edgefl.models.graph import Graph, Model, Params
 
+PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
 LENGTH = 4
 GRAPH: Graph = transformer(width=16, blocks=1, heads=2, length=LENGTH)
 SMALL = BaseTask(
@@ -92,3 +94,43 @@ def test_differences_are_between_rows_of_one_seed() -> None:
     assert table.splitlines()[-1] == f"| int8, after | 2.00 MB |  | 22.000 {cells}"
     with pytest.raises(ValueError, match=r"int8 has the seeds \[1, 3\]; expected those of float32, \[1, 2, 3\]"):
         bases_table.differences(rows[:-1], "int8", "after")
+
+
+def test_the_page_has_the_tables_of_the_record() -> None:
+    page, rows = " ".join(PAGE.read_text("utf-8").split()), read()
+    tables = bases_table.tables(rows)
+    assert list(tables) == [task.name for task in bases.TASKS]
+    for table in tables.values():
+        assert " ".join(table.split()) in page
+    assert bases_table.made_by(rows) in page
+    assert "dirty" not in bases_table.made_by(rows)
+
+
+def test_the_record_has_every_base_with_every_seed() -> None:
+    rows = {row["name"]: row for row in read() if row["part"] == "bases"}
+    expected = {
+        f"{task.name}, {base}, seed {seed}" for task in bases.TASKS for base in bases.BASES for seed in bases.SEEDS
+    }
+    assert rows.keys() == expected | {f"{task.name}, seconds" for task in bases.TASKS}
+    settings = {task.name: task.all_settings() for task in bases.TASKS}
+    assert all(row["settings"] == settings[row["task"]] for row in rows.values())
+    held = {
+        base: {row["held"] - row["adapters"] for row in rows.values() if row.get("base") == base}
+        for base in bases.BASES
+    }
+    assert held["float32"] == held["16 bits"] == held["4 bits"] == held["2 bits"]
+    for plain, half, quarter in zip(*(sorted(held[base]) for base in bases.TIMED), strict=True):
+        assert 0.5 < half / plain < 0.51
+        assert 0.25 < quarter / plain < 0.28
+
+
+def test_the_page_s_words_hold_for_the_record() -> None:
+    rows = [row for row in read() if row["part"] == "bases"]
+    roles, images = ([row for row in rows if row["task"] == task.name] for task in bases.TASKS)
+    for base in ("bfloat16", "int8"):
+        assert max(map(abs, bases_table.differences(roles, base, "after"))) < 0.001
+        for task in (roles, images):
+            _, low, high = bases_table.interval(bases_table.differences(task, base, "after"))
+            assert low < 0 < high
+    assert min(bases_table.differences(roles, "4 bits", "after")) > 0.05
+    assert max(bases_table.differences(images, "2 bits", "after")) < 0
