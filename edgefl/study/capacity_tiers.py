@@ -33,7 +33,7 @@ class Tiers:
     mask_bytes     memory of a training step by the account `exact`, of methods whose masks have one density by ERK
     flops          operations of a client's round, from a method and a number of training samples. None: not known
     device_memory  bytes of memory of modelled devices, by name, if their profiles state it
-    frozen         number of scalars in frozen parameters
+    frozen_bytes   bytes of the frozen parameters
     """
 
     scalars: int
@@ -43,7 +43,7 @@ class Tiers:
     mask_bytes: Mapping[str, int] = field(default_factory=dict)
     flops: Callable[[str, int], float | None] = lambda method, examples: None
     device_memory: Mapping[str, int] = field(default_factory=dict)
-    frozen: int = 0
+    frozen_bytes: int = 0
 
 
 def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> Tiers:
@@ -72,7 +72,7 @@ def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> 
         {name: _mask_bytes(experiment, graph, method, loss) for name, method in masked.items()},
         lambda name, examples: methods[name].flops(graph, examples),
         _device_memory(experiment),
-        spec.frozen_scalars,
+        4 * spec.frozen_scalars - graph.quantized_saving,
     )
 
 

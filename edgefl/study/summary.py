@@ -209,7 +209,7 @@ def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, 
         virtual_seconds=curve[-1].get("virtual_seconds"),
         virtual_joules=curve[-1].get("virtual_joules"),
         devices=by_device(log_records, tiers),
-        frozen_bytes=4 * tiers.frozen,
+        frozen_bytes=tiers.frozen_bytes,
         **_apart(log_records),
         densities=_densities(method, records, tiers),
     )

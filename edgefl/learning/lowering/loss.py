@@ -115,8 +115,9 @@ def _cross_entropy(recorder: Recorder, of: CrossEntropy, outputs: Tensor, ends: 
 def record_places(
     recorder: Recorder, of: CrossEntropy, outputs: Tensor, ends: Ends, first: int = 0, place: int = 0
 ) -> None:
-    """Record the loss of outputs [b, classes, places], a part of the batch's mean. They are those of the places from
-    `place` on of the examples from `first` on.
+    """Record the loss of outputs [b, classes, places], a part of the batch's mean.
+
+    first, place  first example and first place of the outputs in the batch
     """
     asked = None if of.weight is None else Slot("output_weight"), of.label_smoothing, of.ignore_index
     found = ends.gradient, ends.loss, ends.correct

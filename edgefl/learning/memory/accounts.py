@@ -88,15 +88,9 @@ def _bound(one: Pass) -> Parts:
     return {**_weights_and_gradients(one), **{name: one.batches[0] * count // 8 for name, count in bits.items()}}
 
 
-def _quantized_gain(one: Pass) -> int:
-    """Return the bytes that quantized parameters take less than in float32."""
-    shapes = {name: info.shape for name, info in one.graph.parameters().items()}
-    return sum(FLOAT * math.prod(shapes[each.name]) - each.nbytes(shapes[each.name]) for each in one.graph.quantized)
-
-
 def _weights_and_gradients(one: Pass) -> Parts:
     return {
-        "weights": FLOAT * (kept_scalars(one.graph, one.density) + scalars(one.idle)) - _quantized_gain(one),
+        "weights": FLOAT * (kept_scalars(one.graph, one.density) + scalars(one.idle)) - one.graph.quantized_saving,
         "gradients": FLOAT * (1 + one.summed) * trained_scalars(one.graph, one.neurons, one.density),
     }
 
