@@ -6,10 +6,14 @@
     mobilenet  the same for all of MobileNetV2 at 224 pixels, B = 8, without an adapter
     served  a transformer of characters with adapters, served to processes of devices: bytes, memory, equal bits
     served_gpt2  the same for GPT-2 with adapters and one device, without a memory limit and with one
+    bases   perplexity and accuracy of adapters on bases in float32, bfloat16 and int8, with three seeds (20 minutes).
+            Rows that the record has are not made again
+    quantized  memory and seconds of a step of GPT-2 and of a model of Gemma 3 270M's shape (random weights, rank 8 on
+            its attention, T = 64, B = 8) on bases in float32, bfloat16 and int8, within a memory limit
 
-The parts step, limits and served_gpt2 need transformers and peft in a folder of their own: `pip install --target FOLDER
-transformers peft`. The part mobilenet needs torchvision there. --record keeps the rows. Seconds are processor time on
-one thread.
+The parts step, limits, served_gpt2 and quantized need transformers and peft in a folder of their own: `pip install
+--target FOLDER transformers peft`. The part mobilenet needs torchvision there. --record keeps the rows. Seconds are
+processor time on one thread.
 """
 
 from __future__ import annotations
@@ -18,13 +22,14 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench import machine
+from edgefl.errors import DataError
 
-PARTS = ("step", "limits", "mobilenet", "served", "served_gpt2")
+PARTS = ("step", "limits", "mobilenet", "served", "served_gpt2", "bases", "quantized")
 RECORD = Path(__file__).with_name("record.jsonl")
 
 
@@ -49,15 +54,26 @@ def main(arguments: Sequence[str]) -> int:
     for name in parts:
         facts = machine.facts()
         try:
-            found = importlib.import_module(f"bench.adapters.{name}").measured(options.dir, options.repeats)
-            for row in found:
+            for row in _measured(name, options):
                 print(json.dumps(row), flush=True)
                 if options.record is not None:
                     write({"part": name, **row, "machine": facts}, options.record)
-        except (ModuleNotFoundError, FileNotFoundError) as error:
+        except (ModuleNotFoundError, FileNotFoundError, DataError) as error:
             print(f"adapters: {error}; expected the packages in --site, and the data (--help)", file=sys.stderr)
             return 2
     return 0
+
+
+def _measured(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Return the rows of a part. The part bases is told which rows the record has."""
+    found: Iterator[dict[str, Any]]
+    measured = importlib.import_module(f"bench.adapters.{name}").measured
+    if name == "bases":
+        known = [] if options.record is None else read(options.record)
+        found = measured(options.dir, options.repeats, {row["name"]: row for row in known if row["part"] == name})
+    else:
+        found = measured(options.dir, options.repeats)
+    return found
 
 
 def write(row: dict[str, object], file: Path) -> None:

@@ -27,9 +27,9 @@ def rows(case: str, file: Path, limits: Sequence[tuple[int, int]], repeats: int)
     the limits take turns.
     """
     free: dict[str, Any] = {}
-    seconds = _asked(file, case, repeats, *limits)
+    seconds = asked(file, case, repeats, *limits)
     for (limit, part), spent in zip(limits, seconds, strict=True):
-        found = _asked(file, case, STEPS, (limit, part))
+        found = asked(file, case, STEPS, (limit, part))
         free = free or found
         held = found["held"]
         yield {
@@ -48,7 +48,8 @@ def rows(case: str, file: Path, limits: Sequence[tuple[int, int]], repeats: int)
         }
 
 
-def _asked(file: Path, case: str, steps: int, *limits: tuple[int, int]) -> Any:
+def asked(file: Path, case: str, steps: int, *limits: tuple[int, int]) -> Any:
+    """Return what a process of held.py prints of a model file, for limits in bytes and the most examples at once."""
     words = [f"{limit}:{part}" for limit, part in limits]
     command = python("-m", "bench.adapters.held", str(file.resolve()), case, str(steps), *words)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bench.adapters import bases_table
 from bench.adapters.command import read
 
 HEADINGS = (
@@ -14,6 +15,12 @@ HEADINGS = (
 SERVED = (
     "| | parameters | trained values | down | up | bytes over values | device | server | replayed, simulated |",
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+)
+
+QUANTIZED = (
+    "| | parameters | resident once loaded | arena | packing | resident beside process and parameters | seconds of a "
+    "step | tokens a second |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 
 
@@ -42,6 +49,17 @@ def step(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return [*seconds, *shares, f"{row['tokens_a_second']:.0f} tokens"]
 
 
+def quantized(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the table of the part quantized."""
+    return "\n".join([*QUANTIZED, *(_quantized(row) for row in rows if row["part"] == "quantized")])
+
+
+def _quantized(row: Mapping[str, Any]) -> str:
+    names = ("base", "load_peak", "arena", "packing", "resident_beside")
+    sizes = [f"{row[name] / 1e6:.0f} MB" for name in names]
+    return f"| {row['name']} | {' | '.join(sizes)} | {row['seconds']:.1f} | {row['tokens'] / row['seconds']:.0f} |"
+
+
 def _limit(row: Mapping[str, Any]) -> str:
     sizes = [f"{row[name] / 1e6:.1f} MB" for name in ("base", "arena", "packing", "resident_beside")]
     return f"| {row['name']} | {' | '.join(sizes)} | {row['seconds']:.2f} | {row['times']:.2f} |"
@@ -59,4 +77,5 @@ def _served(row: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     found = read()
-    print(limits(found), served(found), ", ".join(step(found)), loading(found), sep="\n\n")
+    made = [limits(found), served(found), ", ".join(step(found)), loading(found), *bases_table.tables(found).values()]
+    print(*made, quantized(found), sep="\n\n")

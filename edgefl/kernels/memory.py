@@ -6,6 +6,7 @@ array, and when the host is about to read it. All other arrays are copied for ea
 
 from __future__ import annotations
 
+import ctypes
 import math
 from types import ModuleType
 from typing import Any, Protocol
@@ -83,3 +84,10 @@ def zeros(memory: BackendMemory, shape: tuple[int, ...], dtype: DTypeLike) -> ND
     made[...] = 0
     memory.wrote(made)
     return made
+
+
+def give_back() -> None:
+    """Give memory that was freed back to the operating system. Without glibc the function does nothing."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

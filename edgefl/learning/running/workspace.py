@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from edgefl.kernels.memory import give_back
 from edgefl.learning.learner import Array
 from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.learning.running.mask_restriction import Restriction
@@ -108,6 +109,7 @@ class Workspace:
         room = self.account.room(session, sizes)
         if room is not None and arena_bytes > room:
             arena_bytes = max(self._planner.within(session, size, room).arena_bytes for size in sizes)
+            give_back()  # the search has freed megabytes of schedules
         self.account.make_room(session, sizes, arena_bytes)
         if arena_bytes > self.blocks.arena.nbytes:
             self.blocks.grow_arena(arena_bytes)
