@@ -115,7 +115,7 @@ def test_text_in_another_form_is_refused() -> None:
 
 
 def test_graph_above_the_limits_is_refused_before_its_parameters_are_made() -> None:
-    huge = Graph((1 << 14,), (Node("out", Linear(1 << 14, 1 << 14), ("input",)),))
+    huge = Graph((1 << 15,), (Node("out", Linear(1 << 15, 1 << 15), ("input",)),))
     text = graph_json.dumps(huge).encode()
     assert "parameters; the limit is" in refusal(joined(text, b""), GraphError)
 
