@@ -6,14 +6,15 @@
     mobilenet  the same for all of MobileNetV2 at 224 pixels, B = 8, without an adapter
     served  a transformer of characters with adapters, served to processes of devices: bytes, memory, equal bits
     served_gpt2  the same for GPT-2 with adapters and one device, without a memory limit and with one
+    served_int8  one more run of served_gpt2, with an int8 base and a memory limit below the float32 base
     bases   perplexity and accuracy of adapters on bases in float32, bfloat16 and int8, with three seeds (20 minutes).
             Rows that the record has are not made again
     quantized  memory and seconds of a step of GPT-2 and of a model of Gemma 3 270M's shape (random weights, rank 8 on
             its attention, T = 64, B = 8) on bases in float32, bfloat16 and int8, within a memory limit
 
-The parts step, limits, served_gpt2 and quantized need transformers and peft in a folder of their own: `pip install
---target FOLDER transformers peft`. The part mobilenet needs torchvision there. --record keeps the rows. Seconds are
-processor time on one thread.
+The parts step, limits, served_gpt2, served_int8 and quantized need transformers and peft in a folder of their own: `pip
+install --target FOLDER transformers peft`. The part mobilenet needs torchvision there. --record keeps the rows. Seconds
+are processor time on one thread.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any
 from bench import machine
 from edgefl.errors import DataError
 
-PARTS = ("step", "limits", "mobilenet", "served", "served_gpt2", "bases", "quantized")
+PARTS = ("step", "limits", "mobilenet", "served", "served_gpt2", "bases", "quantized", "served_int8")
 RECORD = Path(__file__).with_name("record.jsonl")
 
 

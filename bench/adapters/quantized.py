@@ -30,7 +30,7 @@ def measured(folder: Path, repeats: int) -> Iterator[dict[str, Any]]:
     """Yield a row for each model and base: bytes of parameters, of the process beside them, and seconds of a step."""
     for name, size in SIZES.items():
         for base in BASES:
-            found = asked(_file(folder, size.case, base), size.case, STEPS, (size.limit, 0))
+            found = asked(quantized_file(folder, size.case, base), size.case, STEPS, (size.limit, 0))
             held = found["held"]
             yield {
                 "name": f"{name}, {base}",
@@ -46,7 +46,7 @@ def measured(folder: Path, repeats: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def _file(folder: Path, case: str, base: str) -> Path:
+def quantized_file(folder: Path, case: str, base: str) -> Path:
     """Return the file of a model on a base, which is made once."""
     wide = (gemma if case == "gemma" else gpt2).model_file(folder)
     file = wide.with_stem(f"{wide.stem}-{base}")
