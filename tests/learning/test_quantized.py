@@ -113,6 +113,7 @@ def test_codes_are_shared_by_clones_and_never_written() -> None:
 
 def test_products_over_places_and_lookups_read_codes() -> None:
     graph = quantized("sentences", "int8").graph
+    assert {each.name for each in graph.quantized if each.axis == 1} == {"block.proj.weight"}  # read transposed
     schedule = lower(graph, ModelSpec.of(graph), 6, None)
     calls = [call.op for call in schedule.calls]
     assert {"embedding_stored", "pointwise_grad_input", "pointwise_forward"} <= set(calls)
