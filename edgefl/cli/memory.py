@@ -96,7 +96,8 @@ def _answer(options: argparse.Namespace) -> int:
         if said and not options.json:
             print(said)
         if options.plan:
-            return memory_plan.answer(training, options.density or options.keep or (1.0,), options)
+            usual = KEEPS if options.fit is not None and training.method in PARTIAL else (1.0,)
+            return memory_plan.answer(training, options.density or options.keep or usual, options)
         keeps = options.density or options.keep or (KEEPS if training.method in PARTIAL else (1.0,))
         if options.fit is not None:
             if options.plot is not None:

@@ -19,8 +19,10 @@ from rich.table import Table
 from edgefl.cli.memory_picture import draw_plans
 from edgefl.cli.memory_table import size
 from edgefl.cli.working import working
+from edgefl.errors import MemoryLimitError
 from edgefl.learning.memory import Footprint, TrainingConfiguration
 from edgefl.learning.memory.plans import PlannedFootprint, frontier
+from edgefl.learning.memory.ways import TrainingWay, ways
 from edgefl.study.memory_meter import measure
 from edgefl.study.picture import check_picture
 
@@ -31,17 +33,24 @@ NOTES = (
     "work: multiply-accumulates, and values read and written, where 1 is the step that computes nothing again",
     "A learner whose limit lies between two rows takes a plan that fits, with the bits of the first row.",
 )
+WAY_NOTES = (
+    "neurons: share of active neurons; saved: number format of values that wait for the backward pass",
+    "segments: parts of the forward pass that are computed again, which a learner with this limit does by itself",
+    "micro_batch and saved are settings of a method, such as fedavg:micro_batch=4, and change results",
+)
 MEASURED = "learner and peak: what a learner with this limit held, and its process at most"
 
 
 def answer(training: TrainingConfiguration, keeps: Sequence[float], options: argparse.Namespace) -> int:
     """Print the plans of a step, or write them as JSON. Return the exit code.
 
-    Raises  ValueError for several shares, with --board, --fit or --tensors, or for a method whose round has several
-            kinds of steps
+    Raises  ValueError for several shares without --fit, with --board or --tensors, or for a method whose round has
+            several kinds of steps
     """
-    if given := [f"--{name}" for name in ("board", "fit", "tensors") if getattr(options, name)]:
+    if given := [f"--{name}" for name in ("board", "tensors") if getattr(options, name)]:
         raise ValueError(f"--plan with {given[0]}; expected one of them")
+    if options.fit is not None:
+        return _answer_ways(training, keeps, options)
     if len(keeps) > 1:
         raise ValueError(f"--plan with {len(keeps)} shares; expected one share, such as --keep .5")
     if options.plot is not None:
@@ -62,6 +71,42 @@ def answer(training: TrainingConfiguration, keeps: Sequence[float], options: arg
     if options.plot is not None:
         draw_plans(options.plot, training, found)
     return 0
+
+
+def _answer_ways(training: TrainingConfiguration, keeps: Sequence[float], options: argparse.Namespace) -> int:
+    """Print the first way to train within --fit, and the ways that were tried before it. Return the exit code.
+
+    Raises  ValueError with --measure or --plot, MemoryLimitError if nothing fits.
+    """
+    if options.measure or options.plot is not None:
+        raise ValueError("--plan --fit with --measure or --plot; expected neither")
+    with working("looking for a way to train"):
+        found = ways(training, options.fit, keeps)
+    if options.json:
+        rows = [{**each._asdict(), "footprint": each.footprint.to_json()} for each in found]
+        print(json.dumps({"model": training.model, "limit_bytes": options.fit, "ways": rows}))
+    else:
+        _print_ways(training, options.fit, found)
+    if not found[-1].fits:
+        least = min(each.footprint.total for each in found)
+        raise MemoryLimitError(f"nothing fits {options.fit} bytes; the least by the account exact is {least}")
+    return 0
+
+
+def _print_ways(training: TrainingConfiguration, limit: int, found: Sequence[TrainingWay]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("neurons", "micro_batch", "saved", "segments", "held", "fits"):
+        table.add_column(heading, justify="right")
+    for each in found:
+        whole = str(each.micro_batch) if each.micro_batch else f"all {training.batch}"
+        held = size(each.footprint.total)
+        table.add_row(f"{each.keep:g}", whole, each.saved, str(each.segments), held, "yes" if each.fits else "no")
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    title = f"{training.model}, batch {training.batch}, method {training.method}: ways to train within {size(limit)}"
+    console.print(title, soft_wrap=True, highlight=False)
+    console.print(table)
+    for note in WAY_NOTES:
+        console.print(note, soft_wrap=True, highlight=False)
 
 
 def _as_json(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from edgefl.cli.cli import main
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import TrainingConfiguration, estimate
+from edgefl.learning.memory.exact import exact
 from edgefl.learning.memory.plans import frontier
 from edgefl.models.graph.architectures import EXAMPLES, build
 from edgefl.study.memory_meter import measure
@@ -60,10 +62,34 @@ def test_parts_of_a_batch_take_less_which_a_learner_holds(capsys: pytest.Capture
     assert held[1] < 0.8 * held[0]
 
 
+@pytest.mark.parametrize("share", [0.95, 0.7, 0.5])
+def test_the_first_way_that_fits_is_what_a_learner_holds(share: float, capsys: pytest.CaptureFixture[str]) -> None:
+    training = TrainingConfiguration("cifar", CIFAR, 16, examples=16)
+    limit = int(share * exact(training).total)
+    assert main(["memory", "fedspu_cifar", "--plan", "--fit", str(limit), "--json"]) == 0
+    tried = json.loads(capsys.readouterr().out)["ways"]
+    assert [each["fits"] for each in tried] == [False] * (len(tried) - 1) + [True]
+    assert [each["keep"] for each in tried] == sorted((each["keep"] for each in tried), reverse=True)
+    assert [each["micro_batch"] for each in tried][:6] == [0, 8, 4, 2, 1, 1][: len(tried)]
+    way = tried[-1]
+    terms = Terms(saved=way["saved"], micro_batch=way["micro_batch"])
+    (learner,) = measure(replace(training, keep=way["keep"], terms=terms), ("learner",), limit)
+    assert learner.total <= limit
+    assert learner.total == sum(way["footprint"]["parts"].values())
+
+
+def test_the_ways_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", "digits_cnn", "--plan", "--fit", "600KB"]) == 0
+    shown = capsys.readouterr().out
+    assert "digits_cnn, batch 16, method fedspu: ways to train within 600.0 kB" in shown
+    assert "all 16" in shown
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--fit", "24MB"], "--plan with --fit; expected one of them"),
+        (["--fit", "24MB", "--measure"], "--plan --fit with --measure or --plot; expected neither"),
+        (["--fit", "2KB"], "nothing fits 2000 bytes; the least by the account exact is"),
         (["--board", "pi4"], "--plan with --board; expected one of them"),
         (["--keep", ".5,1"], "--plan with 2 shares; expected one share, such as --keep .5"),
         (["--method", "pflego"], "plans with method=pflego; expected another method"),
