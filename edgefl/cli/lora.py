@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quantize",
         choices=PRECISIONS,
-        help="hold the frozen weights in bfloat16 (half of the bytes) or in int8 (a quarter). If FILE has adapters, "
-        "it keeps them and gets no new ones",
+        help="hold the frozen weights in bfloat16 (half of the bytes) or in int8 (a quarter). A FILE that has adapters "
+        "keeps them and gets no new ones",
     )
     new = parser.add_argument_group("new adapters", "without --merge, --save and --load")
     new.add_argument("--rank", type=int, metavar="R", help="number of values between the factors A and B (default: 8)")

@@ -65,7 +65,7 @@ def _add_limit(limit: argparse._ArgumentGroup) -> None:
     limit.add_argument("--fit", type=size, metavar="SIZE", help=fit)
     plan = (
         "show how a step takes less memory, if it computes parts of its forward pass again, and what work it takes. "
-        "With --fit: the first of several ways in which a step fits, and the ways that were tried before it"
+        "With --fit the command shows the first way in which a step fits, and the ways that were tried before it"
     )
     limit.add_argument("--plan", action="store_true", help=plan)
     boards = f"{', '.join(BOARDS)}. The size of its memory may follow, as in pi4:4GB."

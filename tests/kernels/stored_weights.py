@@ -49,6 +49,10 @@ def products() -> Iterator[Case]:
         chosen = SELECTIONS[number % len(SELECTIONS)]
         tag = f"{tag}-{'-'.join(chosen)}"
         yield Case("pointwise_grad_input", tag, lambda rng, s=layer, k=kind, c=chosen: grad_input(rng, k, s, *c))
+    for kind in KINDS:  # several passes over the inputs, and no inputs
+        for layer in ((1, 449, 3, 5), (2, 0, 3, 2)):
+            tag = f"{shape_label(*layer)}-{kind}-bias"
+            yield Case("pointwise_forward", tag, lambda rng, s=layer, k=kind: forward(rng, k, s, True))
     yield Case("pointwise_forward", "ordinary", lambda rng: forward(rng, "rows", ORDINARY, True))
     yield Case("pointwise_grad_input", "ordinary", lambda rng: grad_input(rng, "rows", ORDINARY, "odd", "but_one"))
     for layer in LARGE:
