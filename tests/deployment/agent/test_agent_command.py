@@ -16,6 +16,7 @@ from edgefl.cli.size_arguments import size
 from edgefl.deployment.agent.activity_file import Activity, write_activity
 from edgefl.deployment.agent.agent_settings import read_settings
 from edgefl.deployment.agent.sample_file import SampleFile
+from edgefl.deployment.device.request_limits import Bounds
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.deployment.device.secure_settings import warning
 from edgefl.errors import DataError, RequestError
@@ -48,7 +49,7 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
         5,
     )
     here, there = found.server_entries
-    assert here.profile.bounds == (256 << 20, 64_000_000, 90)
+    assert here.profile.bounds == Bounds(256 << 20, 64_000_000, 90)
     assert not here.profile.reports_throughput
     assert (here.profile.tags, here.profile.sleeps) == ({"site": "north"}, False)
     assert (there.profile.tags, there.profile.sleeps) == ({"site": "3"}, True)
