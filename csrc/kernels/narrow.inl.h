@@ -64,21 +64,9 @@ static inline uint32_t bits_of(float x) {
     return bits;
 }
 
-static inline float float_of(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-
 static inline void store_half(uint8_t* halves, int64_t i, uint32_t half) {
     const uint16_t low = uint16_t(half);
     memcpy(halves + 2 * i, &low, 2);
-}
-
-static inline uint32_t load_half(const uint8_t* halves, int64_t i) {
-    uint16_t half;
-    memcpy(&half, halves + 2 * i, 2);
-    return half;
 }
 
 // The last n < W values, by whole vectors.
@@ -122,7 +110,6 @@ static efl_status narrow_bfloat16_f32(const float* x, efl_int64 n, efl_uint8* ha
 }
 
 static efl_status widen_bfloat16_f32(const efl_uint8* halves, efl_int64 n, float* x) {
-    using namespace narrow;
-    for (int64_t i = 0; i < n; ++i) x[i] = float_of(load_half(halves, i) << 16);
+    StoredWeight::widen_halves(halves, n, x);
     return EFL_OK;
 }

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from edgefl.learning.lowering.channel_sets import NONE, is_empty
 from edgefl.learning.lowering.gradient_needs import joined_rows
 from edgefl.learning.lowering.gradients import ActivationGradients, Gradients, trained_block
+from edgefl.learning.lowering.quantized_weights import ONE_CELL
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.saved_inputs import save_input
 from edgefl.learning.lowering.schedule import Param, Tensor
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import Operation, SelfAttention
-
-CELL = ((1, 1), (0, 0), (1, 1), 1)  # stride, padding, dilation and groups of a convolution of one cell
 
 
 def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
@@ -27,7 +26,7 @@ def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     batch, positions = y.shape[0], y.shape[-1]
     qkv, shares = recorder.new((batch, 3 * op.features, 1, positions)), None
     bias = recorder.param(node, "in_proj_bias") if op.bias else None
-    recorder.call("conv2d_forward", x, _weight(recorder, node), bias, qkv, *CELL)
+    recorder.call("conv2d_forward", x, _weight(recorder, node), bias, qkv, *ONE_CELL)
     save_input(recorder, readers, node, x)
     if recorder.needed(node.name):
         shares = recorder.new((batch, op.num_heads, positions, positions))
@@ -48,7 +47,7 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
         dx = recorder.like(recorder.read(below, node))
         outs = None if heads is None else joined_rows(node, recorder.scope.active.blocks)
         ins = recorder.channels_needed(below)
-        recorder.call("conv2d_grad_input", dqkv, _weight(recorder, node), dx, *CELL, outs, ins)
+        recorder.call("conv2d_grad_input", dqkv, _weight(recorder, node), dx, *ONE_CELL, outs, ins)
         output_grads.give(below, dx)
     return gradients
 
@@ -60,7 +59,7 @@ def _parameter_gradients(recorder: Recorder, node: Node, dqkv: Tensor) -> Gradie
         x, ids = recorder.inputs[node.name]
         dw = trained_block(recorder, node, "in_proj_weight")
         cells = dw.values.view(*dw.values.shape, 1, 1)
-        recorder.call("conv2d_grad_weight", x, dqkv, cells, *CELL, dw.rows, ids, op.in_features)
+        recorder.call("conv2d_grad_weight", x, dqkv, cells, *ONE_CELL, dw.rows, ids, op.in_features)
         gradients[node.full_name("in_proj_weight")] = dw
     if op.bias and not is_empty(recorder.scope.active.blocks.get(node.full_name("in_proj_bias"), (NONE, NONE))[0]):
         db = trained_block(recorder, node, "in_proj_bias")

@@ -19,10 +19,10 @@ from edgefl.learning.lowering.channel_sets import is_empty
 from edgefl.learning.lowering.gradient_needs import own_rows
 from edgefl.learning.lowering.gradients import Gradients, trained_block
 from edgefl.learning.lowering.loss import ends_of, record_places
+from edgefl.learning.lowering.quantized_weights import ONE_CELL
 from edgefl.learning.lowering.recorder import Recorder, Scope
 from edgefl.learning.lowering.saved_inputs import weight_and_bias
 from edgefl.learning.lowering.schedule import LOSS, Tensor, TrainedBlock
-from edgefl.learning.lowering.turned_weight import CELLS
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import Conv2d
 
@@ -113,7 +113,7 @@ def chunked_head(recorder: Recorder, node: Node, of: Loss, size: Chunk, trains: 
         recorder.node = node.name
         part = parts.take(at)
         logits = recorder.new((at.examples, node.op.out_channels, *part.shape[2:]))
-        recorder.call("conv2d_forward", part, weight, bias, logits, *CELLS)
+        recorder.call("conv2d_forward", part, weight, bias, logits, *ONE_CELL)
         recorder.node = LOSS
         flat = logits.view(at.examples, node.op.out_channels, at.places)
         record_places(recorder, of, flat, ends_of(flat if trains else None), at.first, at.place)
@@ -122,7 +122,7 @@ def chunked_head(recorder: Recorder, node: Node, of: Loss, size: Chunk, trains: 
         if has_features:
             below = recorder.like(part)
             needed = recorder.channels_needed(node.name), recorder.channels_needed(node.inputs[0])
-            recorder.call("conv2d_grad_input", logits, weight, below, *CELLS, *needed)
+            recorder.call("conv2d_grad_input", logits, weight, below, *ONE_CELL, *needed)
             parts.put(below, at)
     return ChunkedHead(node.name, dict(found), parts.gradient() if has_features else None)
 
@@ -220,6 +220,6 @@ def _add_parameters(
             recorder.call("channel_sum", dlogits.channels, values, block.rows)
         else:
             columns = recorder.scope.active.saved[node.name], node.op.in_channels
-            recorder.call("conv2d_grad_weight", part, dlogits, values, *CELLS, block.rows, *columns)
+            recorder.call("conv2d_grad_weight", part, dlogits, values, *ONE_CELL, block.rows, *columns)
         if number:
             recorder.call("add", block.values, values, block.values)

@@ -13,7 +13,6 @@ from edgefl.models.graph.operations import Shape
 from edgefl.models.graph.quantized_array import BYTES
 from edgefl.models.graph.quantized_parameters import QuantizedParameter
 
-QUANTIZED = frozenset({"pointwise_forward", "pointwise_grad_input", "embedding_stored", "widen_weight"})
 ONE_CELL = ((1, 1), (0, 0), (1, 1), 1)  # stride, padding, dilation and groups of windows of one cell
 MANY = 1 << 14  # weights from which reading the codes is worth a kernel of its own
 

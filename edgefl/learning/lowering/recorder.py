@@ -20,7 +20,7 @@ from edgefl.learning.lowering.batch_layout import keeps, lanes_of
 from edgefl.learning.lowering.channel_sets import NONE, is_empty
 from edgefl.learning.lowering.fusion import FusedNormReLU
 from edgefl.learning.lowering.gradient_needs import own_rows
-from edgefl.learning.lowering.quantized_weights import QUANTIZED, widened_call
+from edgefl.learning.lowering.quantized_weights import widened_call
 from edgefl.learning.lowering.schedule import Buffer, BufferKind, Index, KernelCall, Param, Tensor
 from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph import INPUT, Graph, Node
@@ -160,7 +160,7 @@ class Recorder:
     def call(self, op: str, *args: Any) -> None:
         if self.repeats:
             args = tuple(self._unread(arg) if is_changed else arg for arg, is_changed in changed_parameters(op, args))
-        if self.scope.graph.quantized and op not in QUANTIZED:
+        if self.scope.graph.quantized:
             op, args = widened_call(self, op, args)
         args = args if self.rewrite is None else self.rewrite(op, args)
         position = len(self.calls)

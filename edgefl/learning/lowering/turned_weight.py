@@ -11,13 +11,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
 
+from edgefl.learning.lowering.quantized_weights import ONE_CELL
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Param, Tensor
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.computed_parameters import TransposedMatrix
 from edgefl.models.graph.operations import Conv2d, Linear
-
-CELLS = ((1, 1), (0, 0), (1, 1), 1)  # stride, padding, dilation and groups of windows of one cell
 
 
 @lru_cache(maxsize=64)
@@ -48,7 +47,7 @@ def _is_able(graph: Graph, node: Node) -> bool:
         return False
     if isinstance(node.op, Conv2d):
         op = node.op
-        return op.kernel_size == (1, 1) and (op.stride, op.padding, op.dilation, op.groups) == CELLS
+        return op.kernel_size == (1, 1) and (op.stride, op.padding, op.dilation, op.groups) == ONE_CELL
     return isinstance(node.op, Linear)
 
 
@@ -63,7 +62,7 @@ def forward(recorder: Recorder, weight: Param, x: Tensor, bias: Param | Tensor |
     if len(x.shape) == 2:
         recorder.call("linear_grad_input", x, weight, y, None, None)
     else:
-        recorder.call("conv2d_grad_input", x, weight.view(*weight.shape, 1, 1), y, *CELLS, None, None)
+        recorder.call("conv2d_grad_input", x, weight.view(*weight.shape, 1, 1), y, *ONE_CELL, None, None)
     if bias is not None:
         recorder.call("add_channels", y if len(y.shape) > 2 else y.view(*y.shape, 1), bias)
 
@@ -73,4 +72,4 @@ def input_gradient(recorder: Recorder, weight: Param, dy: Tensor, dx: Tensor) ->
     if len(dy.shape) == 2:
         recorder.call("linear_forward", dy, weight, None, dx)
     else:
-        recorder.call("conv2d_forward", dy, weight.view(*weight.shape, 1, 1), None, dx, *CELLS)
+        recorder.call("conv2d_forward", dy, weight.view(*weight.shape, 1, 1), None, dx, *ONE_CELL)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.models.graph.graph import Graph, Params
@@ -48,11 +47,11 @@ def arrays_of(params: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], set[s
     for name, value in params.items():
         if not isinstance(value, QuantizedArray):
             found[name] = value
-        elif value.scale is None:
-            found[name] = value.codes.reshape(-1).view("<u2").reshape(value.shape)
+            continue
+        found[name] = value.plain
+        if value.scale is None:
             halves.add(name)
         else:
-            found[name] = value.codes.view(np.int8).reshape(value.shape)
             found[name + SCALE] = value.scale
     return found, halves
 
@@ -65,6 +64,6 @@ def params_of(graph: Graph, arrays: Mapping[str, NDArray[Any]]) -> Params:
         if quantized is None:
             found[name] = value
         else:
-            codes, scale = value.reshape(-1).view(np.uint8), arrays.get(name + SCALE)
-            found[name] = QuantizedArray(value.shape, codes, scale, quantized.axis)  # type: ignore[assignment]
+            scale = arrays.get(name + SCALE)
+            found[name] = QuantizedArray.of_plain(value, scale, quantized.axis)  # type: ignore[assignment]
     return found

@@ -33,14 +33,8 @@ from edgefl.models.graph.parameter_slices import Range, SlicedParameter
 from edgefl.models.graph.quantized_parameters import QuantizedParameter
 
 FORMAT = "edgefl.graph.1"
-LATER = (
-    "frozen",
-    "computed",
-    "auxiliary",
-    "slices",
-    "constants",
-    "quantized",
-)  # keys that a graph has where it needs them
+LATER = ("frozen", "computed", "auxiliary", "slices", "constants", "quantized")
+"""The keys that a graph has where it needs them."""
 
 
 @dataclass(frozen=True)

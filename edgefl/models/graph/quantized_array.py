@@ -60,6 +60,16 @@ class QuantizedArray:
         """The scales of rows and the scales of columns, as kernels take them."""
         return (self.scale, None) if self.axis == 0 else (None, self.scale)
 
+    @property
+    def plain(self) -> NDArray[Any]:
+        """The codes as an array of the shape: uint16 bits of bfloat16, or int8. See `of_plain`."""
+        return self.codes.reshape(-1).view("<u2" if self.scale is None else np.int8).reshape(self.shape)
+
+    @staticmethod
+    def of_plain(plain: NDArray[Any], scale: NDArray[np.float32] | None, axis: int) -> QuantizedArray:
+        """Return the array whose codes `plain` returned, with these scales."""
+        return QuantizedArray(plain.shape, np.ascontiguousarray(plain).reshape(-1).view(np.uint8), scale, axis)
+
     def __len__(self) -> int:
         return self.shape[0]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.models.graph.quantized_array import QuantizedArray
@@ -25,9 +24,9 @@ def spread(params: Arrays) -> dict[str, NDArray[Any]]:
         if not isinstance(value, QuantizedArray):
             found[name] = value
         elif value.scale is None:
-            found[f"{name}{MARK}bfloat16"] = value.codes.reshape(-1).view("<u2").reshape(value.shape)
+            found[f"{name}{MARK}bfloat16"] = value.plain
         else:
-            found[f"{name}{MARK}int8.{value.axis}"] = value.codes.view(np.int8).reshape(value.shape)
+            found[f"{name}{MARK}int8.{value.axis}"] = value.plain
             found[f"{name}{MARK}{SCALE}"] = value.scale
     return found
 
@@ -41,8 +40,7 @@ def gathered(arrays: Arrays) -> dict[str, NDArray[Any]]:
             found[name] = value
         elif kind != SCALE:
             axis, scale = int(kind.partition(".")[2] or 0), arrays.get(f"{parameter}{MARK}{SCALE}")
-            codes = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-            found[parameter] = QuantizedArray(value.shape, codes, scale, axis)
+            found[parameter] = QuantizedArray.of_plain(value, scale, axis)
     return found
 
 
