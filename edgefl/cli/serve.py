@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgefl.cli import log_writer, secure_serving
 from edgefl.cli.access_error import sentence
@@ -43,11 +43,13 @@ from edgefl.server.listener import ListenAddress, bound
 from edgefl.server.operator_command import ClientSelection
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 from edgefl.server.round_rules import Rules
-from edgefl.server.secure_settings import SecureSettings
 from edgefl.server.server_setup import host
 from edgefl.server.store import Store
 from edgefl.server.trust_files import TrustFiles
 from edgefl.system.log_lines import Alert
+
+if TYPE_CHECKING:
+    from edgefl.server.secure_settings import SecureSettings  # needs cryptography, which a plain run does without
 
 INTERRUPTED = "interrupted; continue with --resume"
 LOOKS = ("page", "page_token")
