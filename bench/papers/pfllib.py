@@ -3,8 +3,9 @@
 FOLDER is an unchanged checkout of TsingZ0/PFLlib. Its generator has written dataset/FashionMNIST_pat (two classes a
 client) and dataset/FashionMNIST_dir (Dirichlet .1). PY is the Python of an environment with the packages that it
 imports. There are 20 clients, all of them in every round, PFLlib's CNN, batches of 10, one epoch and lr .005. Both
-sides have one thread, and they take turns. `--rounds` chooses one of the tables in TABLES. `--side edgefl` runs edgefl
-alone, without PY. Every run is a piece: a repeated command makes what is missing, and prints what there is.
+sides have one thread, and they take turns. `--rounds` chooses one of the tables in TABLES, and `--tenth` chooses the
+table of 100 rounds in which every client has a tenth of its training samples. `--side edgefl` runs edgefl alone,
+without PY. Every run is a piece: a repeated command makes what is missing, and prints what there is.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, variance
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.papers import pfllib_peer
+from bench.papers import pfllib_files, pfllib_peer
 from bench.papers.pieces import Piece, known, piece
 from bench.processes import ROOT, python
 
@@ -39,12 +40,20 @@ RUNS = Path("edgefl-runs/papers/pfllib")
 
 @dataclass(frozen=True)
 class Comparison:
-    """One table: its rounds, the rounds between two evaluations, its methods, and the seeds of each partition."""
+    """One table: its rounds, the rounds between two evaluations, its methods, and the seeds of each partition.
+
+    tenth  whether every client has the first tenth of its training samples, and all of its test samples
+    """
 
     rounds: int
     every: int
     methods: tuple[str, ...]
     seeds: Mapping[str, tuple[int, ...]]
+    tenth: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"Fashion-MNIST{', a tenth of the training samples' if self.tenth else ''}"
 
 
 TABLES = {
@@ -55,6 +64,7 @@ TABLES = {
         Comparison(2000, 20, ("fedavg", "fedper", "fedrep", "ditto"), {"pat": (1, 2, 3), "dir": (1, 2, 3)}),
     )
 }  # 2000 are the rounds of PFLlib's published table. This table is declared, and was never run
+TENTH = replace(TABLES[100], tenth=True)
 
 
 @dataclass(frozen=True)
@@ -66,21 +76,28 @@ class Case:
     seed: int
     rounds: int = 15
     every: int = 5
+    tenth: bool = False
+
+    @property
+    def whole(self) -> str:
+        """The folder that the generator has written."""
+        return f"FashionMNIST_{self.partition}"
 
     @property
     def data(self) -> str:
-        return f"FashionMNIST_{self.partition}"
+        """The folder of the samples of this case."""
+        return f"{self.whole}_tenth" if self.tenth else self.whole
 
     def name(self, side: str) -> str:
         length = "" if self.rounds == 15 else f"-T{self.rounds}"  # the first records have 15 rounds and do not say so
-        return f"{self.partition}-{self.method}-{self.seed}{length}-{side}"
+        return f"{self.partition}-{self.method}-{self.seed}{length}{'-tenth' if self.tenth else ''}-{side}"
 
 
 def cases(table: Comparison) -> list[Case]:
     """Return the cases by seed, so that a table of one seed is soon whole."""
     seeds = sorted({seed for each in table.seeds.values() for seed in each})
     return [
-        Case(partition, method, seed, table.rounds, table.every)
+        Case(partition, method, seed, table.rounds, table.every, table.tenth)
         for seed in seeds
         for partition in table.seeds
         if seed in table.seeds[partition]
@@ -92,12 +109,15 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command, and return 1 if a run could not be carried out."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    table, sides = TABLES[options.rounds], SIDES if options.side == "both" else (options.side,)
+    table = TENTH if options.tenth else TABLES[options.rounds]
+    sides = SIDES if options.side == "both" else (options.side,)
     if not options.show and not (options.pfllib and (options.python or "pfllib" not in sides)):
         parser.error("--pfllib FOLDER and --python PY, or --show")
     try:
         for case in () if options.show else cases(table):
             folder = options.pfllib.resolve()
+            if case.tenth:
+                pfllib_files.write_tenth(folder / "dataset" / case.whole, folder / "dataset" / case.data)
             if "pfllib" in sides:
                 theirs(case, options.results, folder, options.python, options.dir / "logs")
             if "edgefl" in sides:
@@ -186,7 +206,7 @@ def rows(results: Path, table: Comparison = TABLES[15]) -> Iterator[list[str]]:
     """Yield the rows of the table, from the pieces that both sides have."""
     for partition, seeds in table.seeds.items():
         for method in table.methods:
-            runs = [Case(partition, method, seed, table.rounds, table.every) for seed in seeds]
+            runs = [Case(partition, method, seed, table.rounds, table.every, table.tenth) for seed in seeds]
             both = [[known(results, run.name(side)) for run in runs] for side in SIDES]
             pairs = [(left, right) for left, right in zip(*both, strict=True) if left and right]
             for kind in pairs[0][0]["accuracy"] if pairs else ():
@@ -231,8 +251,8 @@ def _beside(pairs: list[tuple[Piece, Piece]], name: str, scale: float) -> str:
 
 def print_table(results: Path, table: Comparison) -> None:
     """Print the table of the pieces in this folder, and the best rounds of its runs."""
-    _print(f"Fashion-MNIST, {table.rounds} rounds: PFLlib / edgefl", _HEADINGS, rows(results, table))
-    title = f"Fashion-MNIST, each run's last and best evaluation, every {table.every} rounds"
+    _print(f"{table.title}, {table.rounds} rounds: PFLlib / edgefl", _HEADINGS, rows(results, table))
+    title = f"{table.title}, each run's last and best evaluation, every {table.every} rounds"
     _print(title, ("", "last %", "best %", "best round"), best(results, table))
 
 
@@ -260,6 +280,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--python", type=Path, help="of its environment")
     rounds = "of the table to run; 2000 as published; default: %(default)s"
     parser.add_argument("--rounds", type=int, choices=TABLES, default=15, help=rounds)
+    tenth = "run 100 rounds in which every client has a tenth of its training samples"
+    parser.add_argument("--tenth", action="store_true", help=tenth)
     parser.add_argument("--side", choices=("both", *SIDES), default="both", help="to run; default: %(default)s")
     parser.add_argument("--dir", type=Path, default=RUNS, help="of the runs; default: %(default)s")
     parser.add_argument("--results", type=Path, default=RESULTS, help="of the records; default: beside this file")

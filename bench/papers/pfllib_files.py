@@ -8,6 +8,7 @@ files are pickled, so read only files that you made yourself.
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.learning import Samples
 from edgefl.models.graph.model_files import load
+from edgefl.system.durable_files import write_atomically
 
 CLIENTS, BATCH = 20, 10
 SCALE, SHIFT = 2 / 255, -1.0
@@ -43,12 +45,37 @@ def federation(folder: Path, model: Path, seed: int) -> Federation:
     return Federation(graph, data, tuple(splits), seed, weights=dict(params))
 
 
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return images, uint8 [N, 1, 28, 28], and labels of one file."""
+def write_tenth(folder: Path, out: Path) -> None:
+    """Write files with the first tenth of every client's training samples, and with all of its test samples.
+
+    The generator has shuffled the samples of a client. Files that are there stay.
+
+    folder, out  folder that the generator has written, and the new folder
+    Raises       DataError if a file is missing.
+    """
+    for part in ("train", "test"):
+        (out / part).mkdir(parents=True, exist_ok=True)
+        for client in range(CLIENTS):
+            if (path := out / part / f"{client}.npz").exists():
+                continue
+            content = _content(folder / part / f"{client}.npz")
+            count = len(content["y"]) // 10 if part == "train" else len(content["y"])
+            file = io.BytesIO()
+            np.savez_compressed(file, data=np.array({name: content[name][:count] for name in ("x", "y")}, object))
+            write_atomically(path, file.getvalue())
+
+
+def _content(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of one file by name, as the generator wrote them."""
     if not path.is_file():
         raise DataError(f"no {path}; expected what PFLlib's generate_FashionMNIST.py writes")
     with np.load(path, allow_pickle=True) as archive:
-        content = archive["data"].item()
+        return dict(archive["data"].item())
+
+
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return images, uint8 [N, 1, 28, 28], and labels of one file."""
+    content = _content(path)
     values = (content["x"] - SHIFT) / SCALE
     images = np.rint(values)
     if np.abs(values - images).max(initial=0) > 1e-3:

@@ -121,6 +121,12 @@ def test_a_table_declares_its_runs(rounds: int, count: int, first: str, last: st
     assert (len(names), names[0], names[-1]) == (count, first, last)
 
 
+def test_a_table_of_a_tenth_of_the_samples_has_files_and_records_of_its_own() -> None:
+    (case, *_) = pfllib.cases(pfllib.TENTH)
+    assert case.data == "FashionMNIST_pat_tenth"
+    assert case.name("edgefl") == "pat-fedavg-1-T100-tenth-edgefl"
+
+
 def write_files(folder: Path, off: float = 0.0) -> None:
     """Write files as the generator does: 20 clients with 13 to 32 training and 3 test samples of two classes."""
     values = np.random.RandomState(1)
@@ -145,6 +151,20 @@ def test_its_files_are_a_federation_of_whole_batches_of_bytes(tmp_path: Path) ->
     assert found.data.x.dtype == np.uint8
     assert np.allclose(found.data.x[rows] * found.data.scale + found.data.shift, content["x"][:10], atol=1e-6)
     assert found.data.y[rows].tolist() == content["y"][:10].tolist()
+
+
+def test_a_tenth_has_the_first_training_samples_and_all_test_samples(tmp_path: Path) -> None:
+    write_files(tmp_path / "data")
+    for _ in range(2):  # the second time all files are there
+        pfllib_files.write_tenth(tmp_path / "data", tmp_path / "tenth")
+    for part, client, count in (("train", 0, 1), ("train", 18, 3), ("test", 18, 3)):
+        whole, found = (
+            np.load(tmp_path / name / part / f"{client}.npz", allow_pickle=True)["data"].item()
+            for name in ("data", "tenth")
+        )
+        assert len(found["y"]) == len(found["x"]) == count
+        assert np.array_equal(found["x"], whole["x"][:count])
+        assert np.array_equal(found["y"], whole["y"][:count])
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
