@@ -6,16 +6,33 @@ run = edgefl.open_run("edgefl-runs/001-digits")
 edgefl.load("model.safetensors").predict(x)
 
 A name imports its module when the name is first asked for. This keeps the start of a device short, because every module
-of edgefl imports this package first. Only _finder.py, which finds the server of a checkout, is imported here at once.
-Types of these names are in __init__.pyi.
+of edgefl imports this package first. Only _finder.py, which finds the modules, is imported here at once. Editors and
+type checkers read the imports under TYPE_CHECKING.
 """
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgefl.experiment.settings import Experiment as Experiment
+    from edgefl.learning.predictor import Predictor as Predictor
+    from edgefl.learning.predictor import load as load
+    from edgefl.study.round_records import RoundRecord as RoundRecord
+    from edgefl.study.run import Client as Client
+    from edgefl.study.run import Method as Method
+    from edgefl.study.run import Run as Run
+    from edgefl.study.run import open_run as open_run
+    from edgefl.study.simulate import simulate as simulate
 
 __version__ = "0.1.0"
 
 EXPORTS = {  # name -> the module that has it
+    "Client": "edgefl.study.run",
+    "Experiment": "edgefl.experiment.settings",
+    "Method": "edgefl.study.run",
+    "Predictor": "edgefl.learning.predictor",
+    "RoundRecord": "edgefl.study.round_records",
     "Run": "edgefl.study.run",
     "load": "edgefl.learning.predictor",
     "open_run": "edgefl.study.run",
@@ -25,12 +42,23 @@ EXPORTS = {  # name -> the module that has it
 import_module("edgefl._finder").install()
 
 
-def __getattr__(name: str) -> Any:
-    """Return a name of EXPORTS from the module that defines it."""
-    if name not in EXPORTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(EXPORTS[name]), name)
-    return found
+def _lazily(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the function `__getattr__` of a package, for Python. Type checkers read imports under TYPE_CHECKING.
+
+    names   public name -> the module that defines the name
+    Raises  AttributeError for a name that is not in `names`. The function raises it, and `_lazily` raises nothing
+    """
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(names[name]), name)
+
+    return get
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _lazily(__name__, EXPORTS)
 
 
 def __dir__() -> list[str]:

@@ -82,7 +82,8 @@ class FormerLoader:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         now = FORMER[spec.name]
-        warn(f"{spec.name} is called {now} now; the old path goes away in a later version", FutureWarning, stacklevel=2)
+        sentence = import_module("edgefl.errors").former_name(spec.name, now)  # `import edgefl` needs no such sentence
+        warn(sentence, FutureWarning, stacklevel=2)
         module = ModuleType(spec.name, f"{now}, under its path of before.")
 
         def get(name: str) -> Any:

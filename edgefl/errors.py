@@ -1,4 +1,4 @@
-"""The errors that edgefl raises, typed by who is at fault, and the end of a sentence about an unknown name.
+"""The errors that edgefl raises, typed by who is at fault, and sentences about unknown and former names.
 
 The message of an error is one sentence: it says what is wrong, the value, and what was expected.
 """
@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Iterable
 
 MOST = 3  # names that a sentence suggests for an unknown name, at most
+GOES_AWAY_IN = {"0.2.0": "0.4.0"}  # version with a present name -> version without the former name
 ALIKE = 0.7  # least ratio of difflib, from 0 to 1, at which two names are alike
 
 
@@ -124,3 +125,11 @@ def expected_name(name: str, known: Iterable[str], more: str = "") -> str:
     if near:
         return f"the nearest {'is' if len(near) == 1 else 'are'} {', '.join(near)}"
     return f"expected one of {', '.join(known)}" + (f", or {more}" if more else "")
+
+
+def former_name(before: str, now: str, since: str = "0.2.0") -> str:
+    """Return the warning about a former name that still works: the present name, and when the former name goes away.
+
+    since  version of edgefl in which the present name is new
+    """
+    return f"{before} is called {now} now; the former name goes away in edgefl {GOES_AWAY_IN[since]}"

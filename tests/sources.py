@@ -32,6 +32,7 @@ class Contents:
 
     docstring: str | None
     imports: list[str] = field(default_factory=list)  # absolute names: `from a import b` gives a.b
+    types: list[str] = field(default_factory=list)  # imports under TYPE_CHECKING, which no program carries out
     calls: set[str] = field(default_factory=set)  # of plain names
     classes: list[str] = field(default_factory=list)
     functions: list[tuple[str, int]] = field(default_factory=list)  # name and number of lines
@@ -41,9 +42,12 @@ class Contents:
     def of(cls, module: str, source: str, is_package: bool = False) -> Contents:
         tree = ast.parse(source)
         found = cls(ast.get_docstring(tree))
+        unread: set[ast.AST] = set()
         for node in _walk(tree):
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+                unread.update(node.body)
             if isinstance(node, ast.Import | ast.ImportFrom):
-                found.imports += _imported(module, node, is_package)
+                (found.types if node in unread else found.imports).extend(_imported(module, node, is_package))
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 found.calls.add(node.func.id)
             elif isinstance(node, ast.ClassDef):

@@ -42,6 +42,7 @@ LAYERS = {  # top to bottom. A package's name stands for each of its modules tha
     ],
 }
 ORDER = list(LAYERS)
+DOOR = "edgefl"  # its public names come from all layers, by imports for type checkers
 
 ROOMS = (  # a package may import from those before it
     "edgefl", "_finder", "errors", "rng", "system", "kernels", "models", "protocol", "learning", "torch", "methods",
@@ -157,9 +158,10 @@ def violations(module: str, found_in: Contents) -> list[str]:
     layer = layer_of(module)
     if layer is None:
         return [f"{module} is in no layer; add it to LAYERS"]
+    names = [*found_in.imports, *(() if module == DOOR else filter(is_ours, found_in.types))]
     found = [
         problem
-        for name in found_in.imports
+        for name in names
         if (problem := own(layer, name) if is_in(name, ["edgefl"]) else foreign(module, layer, name))
     ]
     if layer != "world":
@@ -167,9 +169,13 @@ def violations(module: str, found_in: Contents) -> list[str]:
     return [f"{module} {problem}" for problem in found]
 
 
+def is_ours(name: str) -> bool:
+    return is_in(name, ["edgefl"])
+
+
 def own(layer: str, name: str) -> str | None:
     """Why a module of `layer` may not import `name` from edgefl, or None."""
-    other = "errors" if name.startswith("edgefl.__") else layer_of(name)  # edgefl.__version__ is the package's own
+    other = "errors" if name in ("edgefl.__version__", "edgefl._lazily") else layer_of(name)  # the package's own
     if other is None:
         return f"imports {name}, which is in no layer"
     if ORDER.index(other) > ORDER.index(layer):
@@ -198,8 +204,9 @@ def test_every_module_keeps_to_its_layer() -> None:
 
 
 def needed(module: str) -> set[str]:
-    """The modules of ours that a module imports, inside functions and for type checking too."""
-    names = (name for name in contents(module).imports if is_in(name, ["edgefl"]))
+    """The modules of ours that a module imports, inside functions and, but for the front door, for type checking."""
+    found = contents(module)
+    names = filter(is_ours, (*found.imports, *(() if module == DOOR else found.types)))
     owners = (name if name in MODULES else name.rpartition(".")[0] for name in names)
     return {owner for owner in owners if owner in MODULES} - {module}
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from edgefl.cli.experiment_arguments import DATA_DIR, DATA_HELP, add_experiment, unlist
+from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment, unlist
 from edgefl.cli.experiment_options import requested
 from edgefl.cli.memory_table import size
 from edgefl.cli.step_time import time_step
 from edgefl.cli.working import working
 from edgefl.errors import DataError, RequestError
+from edgefl.experiment.experiment_fields import DATA_SETS
 from edgefl.experiment.model_file import NAMED
 from edgefl.experiment.run_data import data_of
 from edgefl.experiment.settings import processors
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "The other options of `edgefl simulate` are accepted as well. The exit code is 1 where `edgefl simulate` would "
         "refuse the data."
     )
-    parser.add_argument("brought", metavar="DATA", help=DATA_HELP)
+    parser.add_argument("brought", metavar="DATA", help=DATA_SETS)
     add_experiment(parser)
     unlist(parser, USED.__contains__)
     parser.add_argument("--data-dir", metavar="DIR", help=DATA_DIR)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgefl.cli.convert_onnx import is_onnx, onnx_model, onnx_problems
 from edgefl.cli.convert_torch import torch_model, torch_problems
-from edgefl.cli.experiment_arguments import TRAIN_HELP
+from edgefl.cli.experiment_arguments import help_of
 from edgefl.cli.size_arguments import extents
 from edgefl.cli.working import note, working
 from edgefl.errors import GraphError, RequestError
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file for the model, whose name ends in .safetensors. --explain writes no file",
     )
-    parser.add_argument("--train", default="", metavar="PATTERNS", help=TRAIN_HELP)
+    parser.add_argument("--train", default="", metavar="PATTERNS", help=help_of("train"))
     parser.add_argument(
         "--explain",
         action="store_true",

@@ -8,6 +8,8 @@ import argparse
 import sys
 from typing import Any
 
+from edgefl.errors import former_name
+
 COMMANDS = {"deal": "partition"}  # former name of a command -> present name
 
 
@@ -41,4 +43,4 @@ def command_of(word: str) -> str:
 
 def say_former(before: str, now: str) -> None:
     """Say the present name in one line on stderr."""
-    print(f"warning: {before} is called {now} now; the old name goes away in a later version", file=sys.stderr)
+    print(f"warning: {former_name(before, now)}", file=sys.stderr)

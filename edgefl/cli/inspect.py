@@ -12,12 +12,13 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from edgefl.cli.experiment_arguments import LOSS_HELP, TRAIN_HELP, shares
+from edgefl.cli.experiment_arguments import help_of, shares
 from edgefl.cli.memory_table import size
 from edgefl.cli.step_time import time_steps
 from edgefl.cli.working import working
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment import model_file
+from edgefl.experiment.experiment_fields import LOSS
 from edgefl.learning.losses import Loss
 from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph import Graph, Model, Node
@@ -44,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE,...",
         help="shares of the neurons that are trained (default: 1,.5)",
     )
-    parser.add_argument("--train", default="", metavar="PATTERNS", help=TRAIN_HELP)
-    parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP} (default: %(default)s)")
+    parser.add_argument("--train", default="", metavar="PATTERNS", help=help_of("train"))
+    parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS} (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> int:

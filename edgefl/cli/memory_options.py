@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from edgefl.cli.backend_option import add_backend
-from edgefl.cli.experiment_arguments import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HELP, TRAIN_HELP, shares
+from edgefl.cli.experiment_arguments import OPTIMIZERS, SAVED, SAVED_HELP, help_of, shares
 from edgefl.cli.size_arguments import extents, size
+from edgefl.experiment.experiment_fields import LOSS
 from edgefl.learning.memory import ACCOUNTS, METHODS
 from edgefl.learning.memory.board_specs import BOARDS
 from edgefl.models.graph.architectures import EXAMPLES
@@ -32,7 +33,7 @@ def _add_model(model: argparse._ArgumentGroup) -> None:
     model.add_argument("--batch", type=int, default=16, metavar="N", help=batch)
     examples = "number of examples in the data set (default: a whole and a partial batch, or one batch for pflego)"
     model.add_argument("--examples", type=int, metavar="N", help=examples)
-    model.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP} (default: %(default)s)")
+    model.add_argument("--loss", default="cross-entropy", help=f"{LOSS} (default: %(default)s)")
 
 
 def _add_training(training: argparse._ArgumentGroup) -> None:
@@ -41,7 +42,7 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--method", metavar="NAME", help=f"{way} fjord:keep=.5,1 (default: fedspu)")
     keep = "shares of the neurons that are trained (default: .2,.4,.6,.8,1, or 1 for a method that trains all neurons)"
     training.add_argument("--keep", type=shares, metavar="SHARE,...", help=keep)
-    training.add_argument("--train", default="", metavar="PATTERNS", help=TRAIN_HELP)
+    training.add_argument("--train", default="", metavar="PATTERNS", help=help_of("train"))
     cut = "name of a tensor of the graph before which nothing is trained. Only the account exact has a cut."
     training.add_argument("--cut", default="", metavar="NAME", help=cut)
     density = "densities of an ERK mask, above 0 and at most 1. The option implies --method sparse."

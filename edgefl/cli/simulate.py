@@ -18,7 +18,7 @@ from edgefl.cli.access_error import sentence
 from edgefl.cli.backend_option import add_backend
 from edgefl.cli.budget_arguments import HELP as BUDGET_HELP
 from edgefl.cli.budget_arguments import budget, share
-from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment
+from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment, add_setting
 from edgefl.cli.experiment_options import requested, say_who_made
 from edgefl.cli.refusal_log import Refusals
 from edgefl.cli.working import note, run_display, working
@@ -26,7 +26,6 @@ from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment import run_toml, tuned_values
 from edgefl.experiment.array_data import own_file
 from edgefl.experiment.default_settings import new_directory
-from edgefl.experiment.device_models.device_assignment import NAMES as FLEETS
 from edgefl.experiment.run_data import own_of_run
 from edgefl.experiment.run_json import EXPERIMENT
 from edgefl.experiment.run_layout import Trial
@@ -47,18 +46,12 @@ from edgefl.study.summary import Summary
 from edgefl.study.table_file import SUFFIXES, check_table_file, write_table
 from edgefl.study.tables import console, print_page, result_page
 
-DEVICES = "devices whose virtual seconds and joules are counted for every client"
-DEADLINE = (
-    "time in virtual seconds after which a round is closed and later replies are left out. The option needs "
-    "--devices. (default: no limit)"
-)
 TARGET = (
     "accuracy above 0 and at most 1. The tables say what each method had spent when the method first reached the "
     "accuracy. (default: the lowest accuracy that a method ends with, if --devices is given)"
 )
 EMPTY = "number of rounds in a row without an accepted reply after which the run ends with an error"
 SETTINGS = "file of settings, like the run.toml that every run writes. An option goes before a setting of the file."
-SEEDS = "number of runs of every method, with the seeds seed, seed + 1, ... (default: 1)"
 RESUME = (
     "directory of the run to continue. The option --rounds may then be larger than before, and so may --seeds if the "
     "run has at least two seeds."
@@ -101,15 +94,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(how: argparse._ArgumentGroup) -> None:
     """Add the directory of the run, and the run that goes on."""
-    how.add_argument("--seeds", type=int, default=argparse.SUPPRESS, metavar="N", help=SEEDS)
+    add_setting(how, "seeds")
     how.add_argument("--run-dir", type=Path, metavar="DIR", help="directory of the run (default: new in edgefl-runs)")
     how.add_argument("--resume", type=Path, metavar="RUN", help=RESUME)
     how.add_argument("--accept-data", action="store_true", help=ACCEPT_DATA)
     how.add_argument("--data-dir", metavar="DIR", help=DATA_DIR)
     replayed = "directory of a served run. The run is repeated here, and the parameters are compared bit by bit."
     how.add_argument("--replay", type=Path, metavar="RUN", help=replayed)
-    often = f"number of rounds from one checkpoint to the next (default: {Experiment.checkpoint_every})"
-    how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS, help=often)
+    add_setting(how, "checkpoint_every")
     how.add_argument(
         "--max-empty-rounds", type=int, metavar="K", help=f"{EMPTY} (default: {MAX_EMPTY_ROUNDS})", default=None
     )
@@ -126,11 +118,8 @@ def _add_results(shown: argparse._ArgumentGroup) -> None:
 
 def _add_machines(machines: argparse._ArgumentGroup) -> None:
     """Add the workers that train, and the modelled devices."""
-    fleets = f"{DEVICES}: {', '.join(FLEETS)}, or a file of profiles of your own (default: no devices)"
-    machines.add_argument("--devices", default=argparse.SUPPRESS, metavar="NAME|FILE.toml", help=fleets)
-    machines.add_argument(
-        "--deadline", type=float, dest="deadline_s", default=argparse.SUPPRESS, metavar="SECONDS", help=DEADLINE
-    )
+    add_setting(machines, "devices")
+    add_setting(machines, "deadline_s")
     together = "number of clients that train at once (default: the number of processors)"
     machines.add_argument("--workers", type=int, metavar="N", help=together)
     engine = "workers that train: threads of this process, or actors of a Ray cluster (default: threads)"

@@ -8,8 +8,9 @@ The rounds are run elsewhere: study/simulation without a network, server and dep
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from edgefl import _lazily
 
 if TYPE_CHECKING:
     from edgefl.experiment.data.dataset import DataSet
@@ -21,10 +22,8 @@ EXPORTS = {  # public name -> the module that defines it, which is read when the
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in EXPORTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(EXPORTS[name]), name)
+if not TYPE_CHECKING:
+    __getattr__ = _lazily(__name__, EXPORTS)
 
 
 __all__ = ["DataSet", "Experiment"]

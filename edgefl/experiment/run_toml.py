@@ -24,7 +24,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from edgefl.errors import RequestError, RunError, expected_name
+from edgefl.errors import RequestError, RunError, expected_name, former_name
 from edgefl.experiment import model_file
 from edgefl.experiment.array_data import KEPT
 from edgefl.experiment.default_settings import ALL
@@ -82,7 +82,7 @@ def read(path: Path) -> dict[str, Any]:
     """
     found = _parsed(path)
     for name in FORMER.keys() & found.keys():
-        print(f"warning: {path}: {name} is called {FORMER[name]} now", file=sys.stderr)
+        print(f"warning: {path}: {former_name(name, FORMER[name])}", file=sys.stderr)
         found[FORMER[name]] = found.pop(name)
     known = {each.name for each in fields(Experiment) if each.name != "tuned"} | BESIDE.keys()
     for name, value in found.items():

@@ -20,9 +20,12 @@ from edgefl.experiment.data.column_choice import Reading
 from edgefl.experiment.data.split import training_samples
 from edgefl.experiment.device_models.device_assignment import fleet_of
 from edgefl.experiment.evaluation_rounds import default_interval
+from edgefl.experiment.experiment_fields import SPLITS as SPLITS
+from edgefl.experiment.experiment_fields import ExperimentFields
 from edgefl.experiment.round_settings import Settings as Settings
 from edgefl.experiment.run_json import EXPERIMENT, read_experiment
-from edgefl.experiment.tuned_values import Choices, Grid, choices
+from edgefl.experiment.setting_description import description_of
+from edgefl.experiment.tuned_values import choices
 from edgefl.experiment.user_methods import admit
 from edgefl.learning.losses import Loss
 from edgefl.methods import Algorithm, build
@@ -42,17 +45,14 @@ SHARED = (
     "lr",
     "rounds",
 )  # hyper-parameters that methods share
-UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
-    ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
-    ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
-    ("missing", ""), ("split", "random"), ("devices", ""), ("deadline_s", 0.0), ("standardise", False),
-    ("evaluate_first", False), ("train", ""), ("held_out", 0), ("diagnose", False), ("buffer", 0),
-    ("staleness", "step:0.5"), ("max_staleness", 10),
-)  # fmt: skip
+UNSAID: tuple[tuple[str, Any], ...] = tuple(  # values that run.json leaves out, as JSON has them
+    (each.name, list(each.default) if isinstance(each.default, tuple) else each.default)
+    for each in fields(ExperimentFields)
+    if description_of(each).is_left_out
+)
 STORED: dict[str, str] = {"aggregation": "fold", "partition_test": "deal_test"}  # run.json keeps former names
 FORMER = {before: now for now, before in STORED.items()}
 PAIRS = ("options", "tune")  # settings that map names to values
-SPLITS = ("random", "time")
 OF_NONE = {"max_examples": 100, "eval_every": 10}  # settings that are None by default, with an example of their kind
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
@@ -63,75 +63,12 @@ def processors() -> int:
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """The settings of an experiment. The defaults are the demonstration that `edgefl simulate` gives.
+class Experiment(ExperimentFields):
+    """An experiment: the settings of docs/settings.md, checked, and what follows from them.
 
-    data                           name of a data set, or file of the user's own
-    partition                      partition of the samples among clients, by name (data/partition_by_name.py)
-    clients, rounds                number of clients, number of rounds
-    keep                           shares of neurons that the capacity tiers train, each above 0 and at most 1
-    seed                           seed of every random choice
-    train_share, validation_share  share of a client's samples for training, and share of these samples for
-                                   validation
-    values                         number format of the payloads: float32, float16, bfloat16 or int8
-    eval_every, checkpoint_every   rounds between two evaluations (None: about twenty in a run), between two checkpoints
-    train_scores                   whether the models are evaluated on training samples as well
-    group, time, drop, axes, image_size  fields of Reading (data/column_choice.py), which say how a file is read
-    devices                        assignment of device models (device_models/device_assignment.py). Empty: no modelled
-                                   devices
+    The default values are the demonstration that `edgefl simulate` gives. Raises ValueError that names the value and
+    what was expected.
     """
-
-    methods: tuple[str, ...] = ("fedspu", "local", "fedavg-ft", "fedavg")  # labels (method_label.py)
-    data: str = "digits"
-    model: str = ""  # empty: the model for the shape of the data. A model file: its digest (model_file.py)
-    pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
-    partition: str = "dirichlet:0.1"
-    clients: int = 20
-    rounds: int = 30
-    per_round: int = 5
-    keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
-    epochs: int = 5
-    batch: int = 16
-    lr: float = 0.05
-    seed: int = 1
-    seeds: int = 1  # number of runs of every method, with seed, seed + 1, ...
-    partition_test: bool = False  # whether clients test on parts of the published test part, like the training part
-    train_share: float = 0.7
-    validation_share: float = 0.1
-    values: str = "float32"
-    # rounds from one evaluation to the next, or None for about twenty evaluations in the run and one after round 1
-    eval_every: int | None = None
-    checkpoint_every: int = 10
-    options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters by name
-    aggregation: str = "mean"  # mean of the replies that the server takes (methods/aggregation.py)
-    bound: str = "refuse"  # action on a reply that moves the model too far (rounds/change_bound.py)
-    loss: str = ""  # loss (learning/losses.py). Empty: the loss that suits the data's targets
-    refresh: int = 0  # epochs of training before a second evaluation, as in Settings. 0: no second evaluation
-    train_scores: bool = False
-    tune: Grid = ()  # options that validation data of the first seed choose for each method (study/tuning.py)
-    tune_rounds: int = 0  # rounds of each trial of the tuning. 0: `rounds`
-    tuned: Choices = ()  # chosen values of tuned options, which tuned.json has and not run.json (tuned_values.py)
-    max_examples: int | None = None  # most samples of a client that count in the mean, as in `aggregation_settings`
-    label: str = ""  # this and the next six fields: how a user's own file is read (data/column_choice.py)
-    group: str = ""
-    time: str = ""
-    drop: tuple[str, ...] = ()
-    axes: str = ""
-    image_size: int = 0
-    missing: str = ""  # treatment of features without a value (data/column_choice.py). Empty: they are refused
-    fewest: int = 0  # fewest samples of a group. Smaller groups are left out
-    split: str = "random"  # split of a client's samples: at random, or by "time" with the newest for testing
-    standardise: bool = False  # whether inputs and numeric targets are in units of spread (data/standardisation.py)
-    # devices as which clients are modelled: a packaged name or TOML (device_models/device_assignment.py). Empty: none
-    devices: str = ""
-    deadline_s: float = 0.0  # seconds of virtual time after which a round is closed. 0: a round waits for everybody
-    evaluate_first: bool = False  # whether models are evaluated after round 1, too
-    diagnose: bool = False  # whether evaluated rounds have gradient norms, overlap and drift (rounds/diagnosis.py)
-    held_out: int = 0  # number of further clients that never take part and are evaluated with what the server has
-    buffer: int = 0  # replies that close an asynchronous round (methods/rounds/asynchronous.py). 0: rounds wait
-    staleness: str = "step:0.5"  # factor of a reply by its staleness, in asynchronous rounds
-    max_staleness: int = 10  # largest staleness of a reply in rounds, in asynchronous rounds
-    train: str = ""  # trained part of the model, as patterns (neurons/trained_part.py). Empty: as the model says
 
     def __post_init__(self) -> None:
         _check(len(self.methods) > 0, "methods", self.methods, "at least one method")

@@ -6,9 +6,9 @@ memory: the engine takes some 2 MB.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from edgefl import _lazily
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Evaluation, FitResult, Learner, Samples
 from edgefl.learning.optimizers import SGD, Adam, AdamW
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 EXPORTS = {"GraphLearner": "edgefl.learning.running.graph_learner"}  # public name -> the module that defines it
 
 
-def __getattr__(name: str) -> Any:
-    if name not in EXPORTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(EXPORTS[name]), name)
+if not TYPE_CHECKING:
+    __getattr__ = _lazily(__name__, EXPORTS)
 
 
 __all__ = [

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+from edgefl import _lazily
 from edgefl.errors import expected_name
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Algorithm
@@ -95,16 +95,14 @@ FILES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Return the class of a method, from its file."""
-    if name not in FILES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{FILES[name]}"), name)
+_class = _lazily(__name__, {name: f"{__name__}.{file}" for name, file in FILES.items()})
+if not TYPE_CHECKING:
+    __getattr__ = _class
 
 
 def _made(kind: str, **settings: Any) -> Callable[[], Algorithm]:
     """Return a function that makes the method of a class with these settings once. It reads the class's file then."""
-    return cache(lambda: __getattr__(kind)(**settings))
+    return cache(lambda: _class(kind)(**settings))
 
 
 METHODS: dict[str, Callable[[], Algorithm]] = {

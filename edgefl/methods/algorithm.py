@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 from warnings import warn
 
+from edgefl.errors import former_name
 from edgefl.learning.learner import Evaluation
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel
@@ -72,7 +73,7 @@ class Algorithm(ABC):
         own = vars(cls)
         for before, now in FORMER_VERBS.items():
             if before in own and now not in own:
-                warn(f"{cls.__qualname__}.{before} is called {now} now", FutureWarning, stacklevel=3)
+                warn(former_name(f"{cls.__qualname__}.{before}", now), FutureWarning, stacklevel=3)
                 setattr(cls, now, own[before])
             elif now in own:
                 setattr(cls, before, own[now])  # so that super().fold(...) in such a class finds the parent's verb

@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 from warnings import warn
 
+from edgefl.errors import former_name
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.scores import place_score
 from edgefl.methods.throughput import Throughput
@@ -73,7 +74,7 @@ class Task:
     @property
     def paces(self) -> Mapping[int, Throughput]:
         """The former name of `throughputs`."""
-        warn("Task.paces is called throughputs now", FutureWarning, stacklevel=2)
+        warn(former_name("Task.paces", "throughputs"), FutureWarning, stacklevel=2)
         return self.throughputs
 
 

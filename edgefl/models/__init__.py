@@ -9,8 +9,9 @@ The arithmetic of training is in the room learning, torch is in the room torch, 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from edgefl import _lazily
 
 if TYPE_CHECKING:
     from edgefl.models.adapters.adapter_merging import merge_adapters
@@ -45,10 +46,8 @@ EXPORTS = {  # public name -> the module that defines it, which is imported when
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in EXPORTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(EXPORTS[name]), name)
+if not TYPE_CHECKING:
+    __getattr__ = _lazily(__name__, EXPORTS)
 
 
 __all__ = [

@@ -10,8 +10,9 @@ No file here opens a socket (deployment and server do), and no file here knows a
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from edgefl import _lazily
 
 if TYPE_CHECKING:
     from edgefl.protocol.codec.decoding import decode
@@ -25,10 +26,8 @@ EXPORTS = {  # public name -> the module that defines it, which is read when the
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in EXPORTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(EXPORTS[name]), name)
+if not TYPE_CHECKING:
+    __getattr__ = _lazily(__name__, EXPORTS)
 
 
 __all__ = ["Connection", "decode", "encode"]

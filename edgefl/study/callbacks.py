@@ -14,9 +14,9 @@ from typing import Any
 
 from edgefl.experiment.run_layout import Trial
 from edgefl.study.metric_records import log_records_of
-from edgefl.study.round_records import record, records
+from edgefl.study.round_records import RoundRecord, record, records
 
-OnRound = Callable[[dict[str, Any]], object]
+OnRound = Callable[[RoundRecord], object]
 
 
 class Callbacks:
@@ -43,7 +43,7 @@ class Callbacks:
         found = record(self._trial.method, self._trial.seed, log_record, self._sent)
         self._sent = found["payload_bytes"]
         for each in self._callbacks:
-            each(dict(found))
+            each(found.copy())
 
     def end(self) -> None:
         with ExitStack() as until_end:

@@ -21,6 +21,7 @@ from edgefl.methods.method_label import written
 from edgefl.study.adaptation_costs import prefixed
 from edgefl.study.comparison import HELD_OUT, Comparison, ComparisonRow, Figure, Summaries, compare
 from edgefl.study.paired_differences import LEVEL, MethodPair, PairedDifference
+from edgefl.study.round_records import RoundRecord
 from edgefl.study.summary import Summary
 
 KINDS = ("methods", "seeds", "clients", "rounds", "differences")
@@ -35,7 +36,7 @@ class RunRows(Protocol):
     @property
     def summaries(self) -> Summaries: ...
     @property
-    def metrics(self) -> list[dict[str, Any]]: ...
+    def metrics(self) -> list[RoundRecord]: ...
     @property
     def tuned(self) -> Mapping[str, Mapping[str, Any]]: ...
 
@@ -45,7 +46,7 @@ def flat_rows(run: RunRows, kind: str = "methods", budgets: Mapping[str, float] 
     if kind not in KINDS:
         raise ValueError(f"frame of {kind!r}; expected one of {', '.join(KINDS)}")
     if kind == "rounds":
-        return run.metrics
+        return [{**each} for each in run.metrics]
     if kind == "seeds":
         return [_of_seed(seed, each) for seed, of in run.summaries.items() for each in of]
     if kind == "clients":

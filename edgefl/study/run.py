@@ -10,10 +10,10 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from warnings import warn
 
-from edgefl.errors import RunError
+from edgefl.errors import RunError, former_name
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.data_meaning import read_meaning
 from edgefl.experiment.federation import Federation
@@ -26,11 +26,14 @@ from edgefl.server import run_history
 from edgefl.study.capacity_tiers import Tiers, tiers_of
 from edgefl.study.export.trained_models import ModelSource, find
 from edgefl.study.metric_records import log_records_of
-from edgefl.study.round_records import records
+from edgefl.study.round_records import RoundRecord, records
 from edgefl.study.run_results import RunResults
 from edgefl.study.simulation.committed_rounds import read_committed
 from edgefl.study.summary import Summary, kind_of, summarise
 from edgefl.study.trained_model import TrainedModel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Run(RunResults):
@@ -67,7 +70,7 @@ class Run(RunResults):
         return self.method.clients
 
     @property
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[RoundRecord]:
         """A plain record of every round of every method and seed (study/round_records.py)."""
         return [each for method in self.methods.values() for one in method.seeds.values() for each in one.metrics]
 
@@ -81,7 +84,7 @@ class Run(RunResults):
         self,
         path: str | os.PathLike[str] | None = None,
         *,
-        ax: Any = None,
+        ax: Axes | Sequence[Axes] | None = None,
         panels: str | Sequence[str] | None = None,
         size: tuple[float, float] | None = None,
         theme: Literal["light", "dark"] | None = None,
@@ -204,11 +207,11 @@ class Seeded:
     @property
     def lines(self) -> list[dict[str, Any]]:
         """The former name of `log_records`."""
-        warn("lines is called log_records now", FutureWarning, stacklevel=2)
+        warn(former_name("lines", "log_records"), FutureWarning, stacklevel=2)
         return self.log_records
 
     @property
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[RoundRecord]:
         """A plain record of every round so far (study/round_records.py)."""
         return list(records(self.method, self.seed, self.log_records))
 

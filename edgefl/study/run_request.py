@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from edgefl.errors import GraphError, RunError, expected_name
+from edgefl.errors import GraphError, RunError, expected_name, former_name
 from edgefl.experiment import model_file, user_methods
 from edgefl.experiment.array_data import OwnData, own_data, own_file
 from edgefl.experiment.default_settings import ALL, with_defaults, with_everybody, with_settings_of_data
@@ -142,7 +142,7 @@ def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str
     for key, value in {**given, **given.get("options", {})}.items():
         name = FORMER.get(key, key)
         if name != key:
-            warnings.warn(f"{key}= is called {name}= now", DeprecationWarning, stacklevel=4)
+            warnings.warn(former_name(f"{key}=", f"{name}="), DeprecationWarning, stacklevel=4)
         if name == "options":
             continue
         if name == "tune":

@@ -11,7 +11,10 @@ from edgefl.errors import RunError
 from edgefl.experiment.settings import Experiment
 
 if TYPE_CHECKING:
+    import pandas
+
     from edgefl.study.result_table import ResultPage
+    from edgefl.study.round_records import RoundRecord
     from edgefl.study.summary import Summary
     from edgefl.study.table_file import TableText
 
@@ -34,7 +37,7 @@ class RunResults:
         raise NotImplementedError
 
     @property
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[RoundRecord]:
         """A plain record of every round of every method and seed."""
         raise NotImplementedError
 
@@ -64,7 +67,7 @@ class RunResults:
         rows = flat_rows(self) if format == "csv" else []
         return TableText(formatted(page, rows, format, width), as_html(page))
 
-    def frame(self, kind: str = "methods") -> Any:
+    def frame(self, kind: str = "methods") -> pandas.DataFrame:
         """The results as a pandas.DataFrame with the numbers of `to_json`.
 
         kind    rows of the frame. "methods": one row for each method, as in the CSV table. "seeds": for each method and
@@ -86,7 +89,7 @@ class RunResults:
         asked = {"run": str(self.directory), "experiment": self.experiment.to_json()}
         return {**asked, **to_json(self.summaries), **tuning.found_in(self.directory)}
 
-    def report(self, path: str | os.PathLike[str], beside: Sequence[Any] = ()) -> Path:
+    def report(self, path: str | os.PathLike[str], beside: Sequence[RunResults] = ()) -> Path:
         """Write a report of the run into one HTML file, which needs no other file and no network. The report has the
         settings, curves, tables, clients, costs and provenance. The report of a run that goes on has the results so
         far.

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from edgefl.experiment.array_data import KEPT
 from edgefl.experiment.default_settings import new_directory
@@ -23,12 +23,18 @@ from edgefl.study.run_request import ResolvedExperiment, asked
 from edgefl.study.runner import Engines, PreparedExperiment, Watcher, threads
 from edgefl.study.tuning import rounds_in_all
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from edgefl.experiment.simulate_settings import SimulateSettings
+    from edgefl.study.request_types import Data, Methods, Models
+
 
 def simulate(
-    method: Any = None,
+    method: Methods | None = None,
     *,
-    model: Any = None,
-    data: Any = None,
+    model: Models | None = None,
+    data: Data | None = None,
     directory: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     preset: str | None = None,
@@ -37,7 +43,7 @@ def simulate(
     progress: bool | None = None,
     engine: Engines = threads,
     accept_data: bool = False,
-    **settings: Any,
+    **settings: Unpack[SimulateSettings],
 ) -> Run:
     """Run the methods on data that are partitioned among clients, and return the run.
 
@@ -57,7 +63,7 @@ def simulate(
     Raises            ValueError, DataError, GraphError or RunError, before anything is written
     """
     callbacks = _callbacks(on_round)
-    found = asked(method, model, data, data_dir, preset, settings)
+    found = asked(method, model, data, data_dir, preset, cast(dict[str, Any], settings))
     path = new_directory(_stem(found.experiment.data)) if directory is None else Path(directory)
     prepared = _prepared(found, path, data_dir, workers)
     _warn(runner.claim(prepared, path, accept_data))

@@ -29,7 +29,7 @@ def test_an_option_of_before_means_the_option_of_now_and_says_so(before, now, ca
     add_experiment(parser)
     assert vars(parser.parse_args(before)) == vars(parser.parse_args(now))
     assert capsys.readouterr().err == (
-        f"warning: {before[0]} is called {now[0]} now; the old name goes away in a later version\n"
+        f"warning: {before[0]} is called {now[0]} now; the former name goes away in edgefl 0.4.0\n"
     )
     assert before[0] not in parser.format_help()
 
@@ -52,7 +52,7 @@ def test_run_toml_of_before_is_read_with_a_warning_and_of_now_has_the_names_of_n
     file = tmp_path / "run.toml"
     file.write_text('method = "fedavg"\nfold = "median"\n')
     assert run_toml.read(file)["aggregation"] == "median"
-    assert capsys.readouterr().err == f"warning: {file}: fold is called aggregation now\n"
+    assert capsys.readouterr().err.startswith(f"warning: {file}: fold is called aggregation now; the former name goes")
     text = run_toml.text_of(Experiment(methods=("fedavg",), aggregation="median"))
     assert 'aggregation = "median"' in text
     assert "fold" not in text
