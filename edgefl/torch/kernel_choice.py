@@ -1,7 +1,7 @@
 """The choice of layers that the native kernels compute faster than torch, by shape alone. Torch computes other layers.
 
-The rule was measured with `python -m bench converted --layers`, and bench/README.md has the figures. Layers with frozen
-neurons always run on the native kernels, because they have less to compute.
+The rule was measured with `python -m bench converted --layers`, and docs/performance-notes.md has the figures. Layers
+with frozen neurons always run on the native kernels, because they have less to compute.
 """
 
 from __future__ import annotations

@@ -8,11 +8,12 @@ Modes:  train     forward with batch statistics and dropout, exact (or cut) back
         features  like predict up to a cut, a result that everything after it follows from (graph/cuts.py)
 
 A schedule's arrays have torch's layouts. Kernels choose by shape how to pack them. On 126 convolutions of the built-in
-models this took 0.98 of the time of each convolution's fastest way (bench/README.md), so a table of layouts would gain
-nothing. Between sparse convolutions, which compute images side by side, results lie side by side (batch_layout.py).
+models this took 0.98 of the time of each convolution's fastest way (docs/performance-notes.md), so a table of layouts
+would gain nothing. Between sparse convolutions, which compute images side by side, results lie side by side
+(batch_layout.py).
 
 A batch is not divided into parts that stay in cache. Models without batch norm take as long per example at 128 as at
-16. Between the statistics of batch norm, parts gain 4 to 9 % at 128 and lose at 32 (bench/README.md).
+16. Between the statistics of batch norm, parts gain 4 to 9 % at 128 and lose at 32 (docs/performance-notes.md).
 """
 
 from __future__ import annotations
