@@ -6,7 +6,7 @@ The commit that is built is written into edgefl/build.txt (edgefl/system/build_i
 
 All are optional: without a C++ compiler the install succeeds and edgefl uses numba or numpy instead.
 Only the baseline instruction set is compiled in; the files in csrc/isa open regions for more, chosen at run time.
-Metadata is in pyproject.toml.
+Metadata is in pyproject.toml, except for the description, which is README with addresses (scripts/package_page.py).
 """
 
 import os
@@ -23,7 +23,9 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 sys.path.insert(0, "csrc")
+sys.path.insert(0, "scripts")
 import native_build  # setup.py runs in its folder
+import package_page
 
 LIBRARY, MODULE = "edgefl.libedgefl", "edgefl._core"
 IMAGES, TARGETS = "EDGEFL_CUDA_IMAGES", "EDGEFL_CUDA_TARGETS"
@@ -121,4 +123,9 @@ class BuildNative(build_ext):
 
 
 COMMANDS = {"build_ext": BuildNative, "build_py": BuildWithCommit, "sdist": SdistWithCommit}
-setup(ext_modules=[Extension(name, [], optional=True) for name in (LIBRARY, MODULE)], cmdclass=COMMANDS)
+setup(
+    ext_modules=[Extension(name, [], optional=True) for name in (LIBRARY, MODULE)],
+    cmdclass=COMMANDS,
+    long_description=package_page.description(),
+    long_description_content_type="text/markdown",
+)

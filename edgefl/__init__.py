@@ -13,7 +13,7 @@ Types of these names are in __init__.pyi.
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 EXPORTS = {  # name -> the module that has it
     "Run": "edgefl.study.run",
