@@ -6,7 +6,7 @@ The commit that is built is written into edgefl/build.txt (edgefl/system/build_i
 
 All are optional: without a C++ compiler the install succeeds and edgefl uses numba or numpy instead.
 Only the baseline instruction set is compiled in; the files in csrc/isa open regions for more, chosen at run time.
-Metadata is in pyproject.toml.
+Metadata is in pyproject.toml, except for the description, which is README with addresses (scripts/package_page.py).
 """
 
 import os
@@ -15,15 +15,20 @@ import subprocess
 import sys
 import sysconfig
 from glob import glob
+from pathlib import Path
 
 import pybind11
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.command.editable_wheel import editable_wheel
 from setuptools.command.sdist import sdist
 
 sys.path.insert(0, "csrc")
+sys.path.insert(0, "scripts")
 import native_build  # setup.py runs in its folder
+import package_page
+import server_stubs
 
 LIBRARY, MODULE = "edgefl.libedgefl", "edgefl._core"
 IMAGES, TARGETS = "EDGEFL_CUDA_IMAGES", "EDGEFL_CUDA_TARGETS"
@@ -120,5 +125,34 @@ class BuildNative(build_ext):
             print("edgefl: the CUDA kernels were not built; nvcc failed. EDGEFL_KERNELS=cuda will be refused.")
 
 
-COMMANDS = {"build_ext": BuildNative, "build_py": BuildWithCommit, "sdist": SdistWithCommit}
-setup(ext_modules=[Extension(name, [], optional=True) for name in (LIBRARY, MODULE)], cmdclass=COMMANDS)
+class EditableTyped(editable_wheel):
+    """editable_wheel that leads to this folder by a path, which type checkers follow, and not by an import hook.
+
+    setuptools writes a path if all packages lie where their names say. So edgefl.server, which edgefl/_finder.py finds,
+    is not named here, and type checkers find its stubs. `--config-settings editable_mode=strict` is left as it is.
+    """
+
+    def finalize_options(self) -> None:
+        if not self.mode:
+            kept = [name for name in self.distribution.packages if not name.startswith("edgefl.server")]
+            self.distribution.packages, self.distribution.package_dir = kept, {"": "."}
+        super().finalize_options()
+
+    def run(self) -> None:
+        if not self.mode:
+            server_stubs.link_stubs(Path.cwd())
+        super().run()
+
+
+COMMANDS = {
+    "build_ext": BuildNative,
+    "build_py": BuildWithCommit,
+    "editable_wheel": EditableTyped,
+    "sdist": SdistWithCommit,
+}
+setup(
+    ext_modules=[Extension(name, [], optional=True) for name in (LIBRARY, MODULE)],
+    cmdclass=COMMANDS,
+    long_description=package_page.description(),
+    long_description_content_type="text/markdown",
+)

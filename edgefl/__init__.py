@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgefl.study.run import open_run as open_run
     from edgefl.study.simulate import simulate as simulate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 EXPORTS = {  # name -> the module that has it
     "Client": "edgefl.study.run",

@@ -1,8 +1,8 @@
 """Find modules of edgefl whose files are not where their names say: the server in a checkout, and former paths.
 
-In a checkout the folder `server/` lies next to `edgefl/`. In an installed package it lies inside `edgefl/`, where
-Python finds it. The former paths are the paths that the documentation named until November 2026. Each former path warns
-once.
+In a checkout the folder `server/` lies next to `edgefl/`, which has stubs of it at most. In an installed package it
+lies inside `edgefl/`, where Python finds it. The former paths are the paths that the documentation named until November
+2026. Each former path warns once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from warnings import warn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SERVER = os.path.join(os.path.dirname(HERE), "server")
-IS_CHECKOUT = os.path.isdir(SERVER) and not os.path.isdir(os.path.join(HERE, "server"))
+IS_CHECKOUT = os.path.isdir(SERVER) and not os.path.isfile(os.path.join(HERE, "server", "__init__.py"))
 FORMER = {  # a documented former path -> the present path
     "edgefl.algorithms": "edgefl.methods",
     "edgefl.algorithms.base": "edgefl.methods",

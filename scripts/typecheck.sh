@@ -6,6 +6,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 cp -r "$root/edgefl" "$tree/edgefl"
+rm -rf "$tree/edgefl/server" # the stubs of an editable install
 cp -r "$root/server" "$tree/edgefl/server"
 cd "$tree"
 cp "$root/tests/typing/front_door.py" "$tree/front_door.py"

@@ -8,6 +8,7 @@ import pytest
 
 from bench.mutants import tree
 from bench.papers.asynchronous_table import Row, rows
+from tests.papers_records import needs_records
 
 PLACES = {"speech": "Speech (partial)", "emnist": "EMNIST (partial)"}
 METHODS = {"fedspu": "FedSPU", "fedavg": "FedAvg"}
@@ -30,10 +31,12 @@ def _shares(found: list[float | None]) -> str:
     return ", ".join("not reached" if share is None else f"{share:.2f}" for share in found)
 
 
+@needs_records
 def test_the_page_has_every_row_of_the_records() -> None:
     assert table() == [line for place in PLACES for line in lines(place)]
 
 
+@needs_records
 @pytest.mark.parametrize("method", METHODS)
 def test_asynchronous_rounds_need_half_of_the_time(method: str) -> None:
     """The bar of asynchronous.py, as the page says it is met on Speech, and where the bytes miss it."""

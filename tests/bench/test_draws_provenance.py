@@ -9,9 +9,11 @@ from statistics import mean, stdev
 import pytest
 
 from bench.mutants import tree
+from tests.papers_records import needs_records
 
 RESULTS, SECTION = tree.ROOT / "bench" / "papers" / "results", "### With shared draws and whole sums"
 SEEDS = 1, 2, 3
+pytestmark = needs_records
 
 
 def section() -> str:

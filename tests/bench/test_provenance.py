@@ -26,6 +26,7 @@ from edgefl.methods.method_label import folder
 from tests.bench import record_figures as records
 from tests.bench import record_tables
 from tests.bench.record_figures import Numbers, Rows, figures
+from tests.papers_records import needs_records
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "docs/papers.md"
@@ -178,6 +179,7 @@ def test_the_page_has_these_tables() -> None:
     assert len(printed(PAGE)) == len(TABLES)
 
 
+@needs_records
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_s_figures_are_its_records(name: str) -> None:
     table, source = printed(PAGE)[list(TABLES).index(name)], TABLES[name]
@@ -199,6 +201,7 @@ def test_a_table_s_figures_are_its_records(name: str) -> None:
         assert made_by(source.made) in table.around
 
 
+@needs_records
 @pytest.mark.parametrize("cost", fedspa_pareto.COSTS)
 def test_the_page_s_front_is_the_record_s(cost: str) -> None:
     found = json.loads((RESULTS / "fedspa-pareto.json").read_text(encoding="utf-8"))
@@ -242,6 +245,7 @@ README = {
 }  # by the row's first words: the figures of the records, or None where no record is kept
 
 
+@needs_records
 def test_readme_s_figures_are_records() -> None:
     rows = dict(printed("README.md")[-1].rows)
     for words, numbers in README.items():

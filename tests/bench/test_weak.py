@@ -19,6 +19,7 @@ from edgefl.experiment.device_models.device_assignment import fleet_of
 from edgefl.experiment.run_data import data_of
 from edgefl.methods.sampling import tier
 from edgefl.study.summary import Summary
+from tests.papers_records import needs_records
 
 TIERS = (0.2, 0.4, 0.6)
 
@@ -176,6 +177,7 @@ def test_a_small_study_is_run_recorded_and_not_repeated(
     assert seconds["FedSPU, cached"] < seconds["FedSPU"] < seconds["FedPer"]  # type: ignore[operator]
 
 
+@needs_records
 def test_both_studies_have_seen_the_same_accuracy_where_both_have_run() -> None:
     """Devices change times, not models. Records of different machines, or of older versions, may differ in bits."""
     compared_runs = 0

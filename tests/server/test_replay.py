@@ -67,7 +67,7 @@ def test_a_run_of_devices_with_other_instruction_sets_is_replayed_and_said_to_be
     assert main(["simulate", "--replay", str(path)]) == 0
     said = capsys.readouterr().err
     assert said.startswith(f"{path} was made by edgefl 0.1.0 native-sse9; this is {provenance()}: results differ")
-    assert said.endswith("EDGEFL_ISA=sse9 gives equal results\n")
+    assert said.endswith("EDGEFL_ISA=sse9 with edgefl 0.1.0 gives equal results\n")
 
 
 def one_bit_off(closed: RoundClosed) -> RoundClosed:
