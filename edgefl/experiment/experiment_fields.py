@@ -95,6 +95,15 @@ class ExperimentFields:
     """The settings of an experiment. The default values are the demonstration that `edgefl simulate` gives."""
 
     methods: tuple[str, ...] = setting(("fedspu", "local", "fedavg-ft", "fedavg"), "labels of the methods")
+    data: str = setting("digits", DATA_SETS, DATA, metavar="NAME|FILE", default="digits, which comes with the package")
+    model: str = setting(
+        "",
+        f"model: {one_of(MODELS)}, or FILE.safetensors, from whose weights training starts",
+        TRAINING,
+        metavar="NAME|FILE",
+        default="a model that suits the data's shape",
+    )
+
     rounds: int = setting(30, "number of rounds", WHAT, metavar="N")
     seed: int = setting(1, "seed of all random numbers", WHAT, metavar="N")
     seeds: int = setting(
@@ -105,7 +114,6 @@ class ExperimentFields:
         is_left_out=True,
     )
 
-    data: str = setting("digits", DATA_SETS, DATA, metavar="NAME|FILE", default="digits, which comes with the package")
     label: str = setting(
         "",
         "column or array that the model learns to predict, where x stands for the inputs themselves",
@@ -177,13 +185,6 @@ class ExperimentFields:
         0.1, "share of a client's training samples that is held out for validation", CLIENTS, metavar="SHARE"
     )
 
-    model: str = setting(
-        "",
-        f"model: {one_of(MODELS)}, or FILE.safetensors, from whose weights training starts",
-        TRAINING,
-        metavar="NAME|FILE",
-        default="a model that suits the data's shape",
-    )
     train: str = setting(
         "",
         TRAIN,
