@@ -144,7 +144,8 @@ class OpenRound:
         plan = self._plans[client]
         if client in self.answers:
             message, answer = self.answers[client]
-            return ClientRound.answered(plan, self.request(client, None), message, answer)
+            request = self.request(client, None)
+            return ClientRound.answered(plan, sizes(request.payload, request.selection), message, answer)
         absent = ClientRound(client, plan.settings, "absent")
         sent = self._requests.get(client)
         return absent if sent is None else replace(absent, down=sizes(sent.payload, sent.selection))

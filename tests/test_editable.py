@@ -36,9 +36,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("pybind11", reason="setup.py needs pybind11")
     copy = tmp_path_factory.mktemp("checkout")
     for name in NEEDED:
-        source, ignored = ROOT / name, shutil.ignore_patterns("*.so", "__pycache__", "kernels.*", "*.pyi")
+        source, ignored = ROOT / name, shutil.ignore_patterns("*.so", "__pycache__", "kernels.*", "*.pyi")  # stubs
         shutil.copytree(source, copy / name, ignore=ignored) if source.is_dir() else shutil.copy(source, copy)
-    shutil.copy(ROOT / "edgefl" / "__init__.pyi", copy / "edgefl")
     environment = os.environ | {"CC": "/bin/false", "CXX": "/bin/false", "EDGEFL_CUDA_IMAGES": ""}
     command = [sys.executable, "setup.py", "-q", "editable_wheel", "--dist-dir", "made"]
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)

@@ -51,6 +51,10 @@ TARGET = (
     "accuracy. (default: the lowest accuracy that a method ends with, if --devices is given)"
 )
 EMPTY = "number of rounds in a row without an accepted reply after which the run ends with an error"
+CHECK_WIRE = (
+    "number of clients of a round of whom one is also given its plan and asked for its reply by messages, which must "
+    "carry what is passed on without messages. With 0, only the first client of a round is checked so."
+)
 SETTINGS = "file of settings, like the run.toml that every run writes. An option goes before a setting of the file."
 RESUME = (
     "directory of the run to continue. The option --rounds may then be larger than before, and so may --seeds if the "
@@ -78,6 +82,7 @@ HOW = (  # options that say how to run an experiment, whereas every other option
     "data_dir",
     "json",
     "max_empty_rounds",
+    "check_wire",
     "engine",
     "ray_address",
 )
@@ -105,6 +110,7 @@ def _add_run(how: argparse._ArgumentGroup) -> None:
     how.add_argument(
         "--max-empty-rounds", type=int, metavar="K", help=f"{EMPTY} (default: {MAX_EMPTY_ROUNDS})", default=None
     )
+    how.add_argument("--check-wire", type=int, default=0, metavar="N", help=f"{CHECK_WIRE} (default: %(default)s)")
 
 
 def _add_results(shown: argparse._ArgumentGroup) -> None:
@@ -222,7 +228,9 @@ def _request(options: dict[str, Any]) -> _SimulationRequest:
     own = own or own_of_run(how["resume"], experiment)
     workers = processors() if how["workers"] is None else how["workers"]
     with working("reading and partitioning the data"):
-        study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"], own)
+        study = runner.prepare(
+            experiment, model, how["data_dir"], workers, how["max_empty_rounds"], own, how["check_wire"]
+        )
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")

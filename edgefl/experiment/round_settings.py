@@ -12,7 +12,7 @@ from edgefl.protocol.codec import FORMATS
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of the round loop. `workers` is the only field that no result depends on.
+    """The settings of the round loop. No result depends on `workers` and `check_wire`.
 
     eval_every, evaluate_first  choice of the rounds after which models are evaluated (evaluation_rounds.py)
     stop_after        round after which the run ends early, while methods are told `rounds`. None: no early end
@@ -23,6 +23,8 @@ class Settings:
     diagnose          whether evaluated rounds have gradient norms, overlap and drift of masks (rounds/diagnosis.py)
     fleet             devices as which clients are modelled in virtual time. None: clients are not modelled
     asynchronous      settings of asynchronous rounds. None: a round waits for its clients
+    check_wire        number of clients of a round of whom one is given its plan and asked for its reply by messages,
+                      which are compared with what is passed on without messages. 0: only the first client of a round
     deadline_s        seconds of virtual time after which a round is closed. 0: a round waits for everybody
     """
 
@@ -41,10 +43,13 @@ class Settings:
     evaluate_first: bool = False
     diagnose: bool = False
     asynchronous: AsynchronousRounds | None = None
+    check_wire: int = 0
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after", "max_empty_rounds"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}; expected {name} >= 1")
+        if self.check_wire < 0:
+            raise ValueError(f"check_wire={self.check_wire}; expected check_wire >= 0")
         if self.values not in FORMATS:
             raise ValueError(f"values={self.values}; expected one of {', '.join(FORMATS)}")

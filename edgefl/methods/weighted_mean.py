@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from edgefl.models.graph import Params
     from edgefl.models.neurons.model_spec import ModelSpec
 
+CACHED = 2**14  # float64 values of one part of a sum, 128 kB
+
 
 class Mean:
     """Float64 sums of `weight * value` and of `weight` for every coordinate of a model. Frozen parameters have no sums.
@@ -35,9 +37,18 @@ class Mean:
     def __init__(self, spec: ModelSpec) -> None:
         self.factors: Mapping[int, float] = {}
         self.total = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
-        self.weight = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
+        self._weight = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
+        self._of_all: dict[str, float] = {}  # weight that every coordinate of a parameter has beside `_weight`
         self.clients: list[int] = []
         self.weights: list[float] = []
+
+    @property
+    def weight(self) -> dict[str, Array]:
+        """The sums of weights, for every coordinate of a parameter."""
+        for name, weight in self._of_all.items():
+            self._weight[name] += weight
+        self._of_all.clear()
+        return self._weight
 
     def add(self, client: int, update: Update, weight: float) -> None:
         """Add one client's values.
@@ -47,9 +58,14 @@ class Mean:
         weight = weight * self.factors.get(client, 1)
         self._count(client, weight)
         for name, block in update.blocks.items():
-            values = block.values.astype(np.float64) * weight
-            add_at(self.total[name], block.index, values)
-            add_at(self.weight[name], block.index, weight)
+            if block.index is None:
+                _add_whole(self.total[name], block.values, weight)
+            else:
+                add_at(self.total[name], block.index, block.values.astype(np.float64) * weight)
+            if block.index is None and (name in self._of_all or not self._weight[name].any()):
+                self._of_all[name] = self._of_all.get(name, 0.0) + weight
+            else:
+                add_at(self.weight[name], block.index, weight)
 
     def settle(self) -> None:
         """Do nothing, because sums are complete when the last update has been added."""
@@ -107,6 +123,15 @@ def add_at(array: Array, index: Axes | Flat | None, amount: Array | float) -> No
         array.reshape(-1)[index.ids] += amount
     else:
         array[_axes(index)] += amount
+
+
+def _add_whole(total: Array, values: Array, weight: float) -> None:
+    """Add weight * values to `total`, a part at a time, so that products stay in the processor's cache."""
+    total, values = total.reshape(-1), values.reshape(-1)
+    for start in range(0, values.size, CACHED):
+        part = values[start : start + CACHED].astype(np.float64)
+        part *= weight
+        total[start : start + CACHED] += part
 
 
 def _axes(index: Axes) -> tuple[NDArray[np.int32] | slice, ...]:

@@ -114,10 +114,12 @@ def prepare(
     workers: int = 1,
     max_empty_rounds: int | None = None,
     own: OwnData | None = None,
+    check_wire: int = 0,
 ) -> PreparedExperiment:
     """Check all that can be checked before the first round. Nothing is written.
 
     model             model that the settings name by its content. None: the settings name a built-in model
+    check_wire        number of clients of a round of whom one is carried by messages as well, as in Settings
     own               data that the settings name by their content. None: the settings name a data set or a file
     workers           number of clients that are trained at the same time
     max_empty_rounds  rounds in a row without an accepted reply, after which a run ends with an error. None: the default
@@ -125,7 +127,7 @@ def prepare(
     """
     check_simulated(experiment)
     experiment = experiment.with_evaluation_rounds()
-    settings = experiment.settings(workers)
+    settings = replace(experiment.settings(workers), check_wire=check_wire)
     if max_empty_rounds is not None:
         settings = replace(settings, max_empty_rounds=max_empty_rounds)
     assembled = assemble_experiment(experiment, data_dir, model, own)

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import edgefl
+from tests.torch.conftest import one_torch_thread  # noqa: F401  a fixture: converted layers set the kernels' threads
 from tests.typing import front_door
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from edgefl.learning.fit_options import FitOptions
+from edgefl.learning.fit_options import Delta, FitOptions
 from edgefl.learning.learner import Samples
 from edgefl.learning.lowering.active_ids import ActiveIndices, Growth, check_masked
 from edgefl.learning.lowering.lower import TRAINING, Mode
@@ -22,7 +22,7 @@ from edgefl.learning.running.parameter_layouts import Layouts, ParameterLayout, 
 from edgefl.learning.running.session import Session
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
-from edgefl.models.neurons.trainable_parameters import TrainableParameters
+from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
 
 SESSIONS_KEPT = 6
 
@@ -35,6 +35,8 @@ class SessionCache:
 
     def __init__(self, graph: Graph, spec: ModelSpec) -> None:
         self._graph, self._spec = graph, spec
+        self._whole = TrainableParameters.of(spec, None)
+        self._whole_active: dict[Delta, ActiveIndices] = {}
         self._sessions: Sessions = OrderedDict()
         self._layouts, self._layout = Layouts(), ParameterLayout()
         self.masks: dict[str, Existing] = {}
@@ -55,11 +57,11 @@ class SessionCache:
         cut      name of the result with which a pass of the mode "features" ends
         Raises   SelectionError if `trainable` does not fit the model, or selects a part of a masked parameter
         """
-        trainable = TrainableParameters.of(self._spec, options.trainable if mode in TRAINING else None)
+        trainable = self._trainable(options.trainable if mode in TRAINING else None)
         if mode == "grow":
             active = ActiveIndices.growing(self._graph, self._spec, grown or {})
         elif mode in TRAINING:
-            active = ActiveIndices.of(self._graph, self._spec, trainable, options.delta, self.masks)
+            active = self._active(trainable, options.delta)
             check_masked(trainable, active.blocks, self._layout.sparse_names())
         else:
             active = ActiveIndices()
@@ -68,12 +70,24 @@ class SessionCache:
         session = self._sessions.pop(key, None)
         if session is None or grown:
             session = Session(mode, terms, active, samples, cut)
-        session.active.adopt(active)
+        if session.active is not active:
+            session.active.adopt(active)
         session.samples = samples
         self._sessions[key] = session
         while len(self._sessions) > SESSIONS_KEPT:
             self._sessions.popitem(last=False)
         return session
+
+    def _trainable(self, selection: Trainable) -> TrainableParameters:
+        return self._whole if selection is None else TrainableParameters.of(self._spec, selection)
+
+    def _active(self, trainable: TrainableParameters, delta: Delta) -> ActiveIndices:
+        """Return the ids for training these parameters. The ids of a model that is trained whole are found once."""
+        if trainable is not self._whole or self.masks:
+            return ActiveIndices.of(self._graph, self._spec, trainable, delta, self.masks)
+        if delta not in self._whole_active:
+            self._whole_active[delta] = ActiveIndices.of(self._graph, self._spec, trainable, delta)
+        return self._whole_active[delta]
 
     def values(self) -> Collection[Session]:
         """Return all sessions of the present layout, the latest last."""

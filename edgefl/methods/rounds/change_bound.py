@@ -79,11 +79,16 @@ def lengths(reply: Reply, old: Old, spec: ModelSpec) -> Lengths:
 
 
 def _lengths(update: Update, old: Params, spec: ModelSpec) -> dict[str, float]:
-    squares = {name: float(np.square(change(block, old.get(name))).sum()) for name, block in update.blocks.items()}
-    return _roots(squares, {name: block.values.size for name, block in update.blocks.items()}, spec)
+    squares = {name: square_sum(block, old.get(name)) for name, block in update.blocks.items()}
+    return roots(squares, {name: block.values.size for name, block in update.blocks.items()}, spec)
 
 
-def _roots(squares: dict[str, float], counts: dict[str, int], spec: ModelSpec) -> dict[str, float]:
+def square_sum(block: Block, old: Array | None) -> float:
+    """Return the sum of the squares of a block's changes."""
+    return float(np.square(change(block, old)).sum())
+
+
+def roots(squares: dict[str, float], counts: dict[str, int], spec: ModelSpec) -> dict[str, float]:
     """Return root mean squares of parameters from sums of squares, and of the learned ones together.
 
     A parameter without values is left out.
@@ -139,7 +144,7 @@ def _floors(old: Params, spec: ModelSpec) -> dict[str, float]:
     """Return the change that every parameter, and the learned parameters together, may make in any case."""
     old = {name: value for name, value in old.items() if spec.params[name].kind != "frozen"}
     squares = {name: float(np.square(value.astype(np.float64)).sum()) for name, value in old.items()}
-    sizes = _roots(squares, {name: value.size for name, value in old.items()}, spec)
+    sizes = roots(squares, {name: value.size for name, value in old.items()}, spec)
     stats = {name for name in old if spec.params[name].kind == "stat"}
     return {name: size * (FLOOR_OF_STATISTICS if name in stats else FLOOR) for name, size in sizes.items()}
 

@@ -33,7 +33,7 @@ from edgefl.protocol.codec import Sizes
 from edgefl.protocol.codec.masks import decode_mask, encode_mask, is_mask, known_hash
 from edgefl.protocol.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.protocol.wire.messages import Evaluate, PayloadSpec, Plain, Train, Trained
-from edgefl.rng import ROUNDING, stream
+from edgefl.rng import ROUNDING, Stream, stream
 
 
 def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, bytes] | None = None) -> Train:
@@ -44,17 +44,17 @@ def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, b
     Raises   CodecError for a plan that no message can express
     """
     if payload is None:
-        random_stream = stream(0, ROUNDING, round=plan.round)  # a payload for several clients is encoded once
+        random_stream = _rounding(values, 0, round=plan.round)  # a payload for several clients is encoded once
         payload = {
             name: codec.encode(update, spec, values=values, known=plan.held, random_stream=random_stream)
             for name, update in plan.payload.items()
         }
     selection = b""
-    if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
+    if plan.selection is not None and plan.selection != selection_in(plan.payload, spec):
         selection = encode_neurons(plan.selection, spec)
     masks = {name: encode_mask(mask, spec, known=plan.held) for name, mask in plan.masks.items()}
     content = _together(payload, masks)
-    return Train(plan.round, selection, content, dict(plan.settings), plan.deadline_s, _asked(plan, spec))
+    return Train(plan.round, selection, content, dict(plan.settings), plan.deadline_s, asked_of(plan, spec))
 
 
 def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] = ()) -> Plan:
@@ -68,27 +68,34 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] =
     content = message.payload.items()
     masks = {name: decode_mask(data, spec, known=named[name]) for name, data in content if is_mask(data)}
     payload = {name: _decode(data, spec, named[name]) for name, data in content if name not in masks}
-    selection = decode_neurons(message.selection, spec) if message.selection else _selection_in(payload, spec)
-    settings = {name: _finite(name, value) for name, value in message.settings.items() if value is not None}
-    expects = None
-    if not isinstance(message.expects, bool):
-        expects = {name: _expected(name, asked, spec) for name, asked in message.expects.items()}
+    selection = decode_neurons(message.selection, spec) if message.selection else selection_in(payload, spec)
     return Plan(
         "train",
         message.round,
         client,
         selection,
-        _PlanContent("payload", payload),
-        _PlanContent("setting", settings),
+        PlanContent("payload", payload),
+        finite_settings(message.settings),
         message.expects is not False,
         message.deadline_s,
         masks,
-        expects,
+        expects_in(message.expects, spec),
         next((mask for mask in named.values() if mask is not None), None),
     )
 
 
-class _PlanContent(dict[str, Any]):
+def finite_settings(settings: Mapping[str, Plain]) -> PlanContent:
+    """Return the settings of a plan as the client reads them. Raises PlanError for a number that is not finite."""
+    found = {name: _finite(name, value) for name, value in settings.items() if value is not None}
+    return PlanContent("setting", found)
+
+
+def expects_in(asked: bool | Mapping[str, PayloadSpec], spec: ModelSpec) -> dict[str, ExpectedPayload] | None:
+    """Return what the reply to a plan has to have, as the client reads it. Raises CodecError for unknown parameters."""
+    return None if isinstance(asked, bool) else {name: _expected(name, each, spec) for name, each in asked.items()}
+
+
+class PlanContent(dict[str, Any]):
     """The content of a plan by name. A lookup of any other name raises PlanError."""
 
     def __init__(self, what: str, found: Mapping[str, Any]) -> None:
@@ -107,17 +114,27 @@ def _finite(name: str, value: Plain) -> Plain:
 
 def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seconds: float) -> Trained:
     """Return the message of a reply to `plan`, for the server. Ids that the server knows are not sent."""
-    random_stream = stream(0, ROUNDING, plan.client, plan.round, extra=1)
+    random_stream = _rounding(values, plan.client, plan.round, extra=1)
     payload = {
         name: codec.encode(
-            update, spec, values=values, known=_known_to_server(plan, name, update), random_stream=random_stream
+            update, spec, values=values, known=known_to_server(plan, name, update), random_stream=random_stream
         )
         for name, update in reply.payload.items()
     }
     masks = {name: encode_mask(mask, spec, known=_mask_before(plan, name)) for name, mask in reply.masks.items()}
+    return message_of(reply, _together(payload, masks), seconds)
+
+
+def _rounding(values: str, client: int, round: int, extra: int = 0) -> Stream | None:
+    """Return the stream that draws the rounding of a payload, or None for a format that does not draw."""
+    return stream(0, ROUNDING, client, round, extra=extra) if values == "int8" else None
+
+
+def message_of(reply: Reply, payload: dict[str, bytes], seconds: float) -> Trained:
+    """Return the message of a reply whose payload has been encoded."""
     return Trained(
         reply.round,
-        _together(payload, masks),
+        payload,
         reply.selection_hash,
         reply.examples,
         reply.steps,
@@ -168,11 +185,26 @@ def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: ReplyCl
         reply = reply_of(message, plan, spec)
         up = sizes(message.payload)
     except CodecError as error:
-        unreadable = Sizes(0, 0, sum(map(len, message.payload.values())))
-        return Answer(None, f"reply of client {plan.client}: {error}", unreadable)
+        return unreadable(plan, error, sum(map(len, message.payload.values())))
+    return judged(reply, plan, spec, message.seconds, up, declared)
+
+
+def unreadable(plan: Plan, error: CodecError, size: int) -> Answer:
+    """Return the answer to a plan that cannot be read. `size` is the number of bytes of its payloads."""
+    return Answer(None, f"reply of client {plan.client}: {error}", Sizes(0, 0, size))
+
+
+def judged(
+    reply: Reply, plan: Plan, spec: ModelSpec, seconds: float, up: Sizes, declared: ReplyClaim = NOT_DECLARED
+) -> Answer:
+    """Return the answer with this reply, or with the reason why the reply is refused.
+
+    seconds  time in seconds that the client says its training took
+    up       sizes of the payloads of the reply
+    """
     refusal = refuse(plan, reply) or _unplanned(plan, reply, spec) or declared.refuse(reply)
-    if refusal is None and not 0 <= message.seconds < math.inf:
-        refusal = f"reply of client {plan.client} took {message.seconds} s; expected a finite time of at least 0 s"
+    if refusal is None and not 0 <= seconds < math.inf:
+        refusal = f"reply of client {plan.client} took {seconds} s; expected a finite time of at least 0 s"
     return Answer(None if refusal else reply, refusal, up)
 
 
@@ -269,7 +301,7 @@ def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:
     return plan.selection if kind == "planned" else None
 
 
-def _known_to_server(plan: Plan, name: str, update: Update) -> NeuronSet | Mask | None:
+def known_to_server(plan: Plan, name: str, update: Update) -> NeuronSet | Mask | None:
     """Return what `_known` returns, on the client's side. There the mask is that of the values."""
     kind = plan.due.get(name, PLANNED).kind
     if kind == "masked":
@@ -277,7 +309,7 @@ def _known_to_server(plan: Plan, name: str, update: Update) -> NeuronSet | Mask 
     return plan.selection if kind == "planned" else None
 
 
-def _asked(plan: Plan, spec: ModelSpec) -> bool | dict[str, PayloadSpec]:
+def asked_of(plan: Plan, spec: ModelSpec) -> bool | dict[str, PayloadSpec]:
     """Return the form of `plan.expects` in a message."""
     if plan.expects is None or not plan.authorised:
         return plan.authorised
@@ -308,7 +340,7 @@ def _bitmap(names: Collection[str] | None, spec: ModelSpec) -> bytes | None:
     return np.packbits([name in names for name in spec.params], bitorder="little").tobytes()
 
 
-def _selection_in(payload: Mapping[str, Update], spec: ModelSpec) -> NeuronSet | None:
+def selection_in(payload: Mapping[str, Update], spec: ModelSpec) -> NeuronSet | None:
     """Return the neurons to which a payload is restricted, or None if it is not restricted."""
     for update in payload.values():
         found = neurons_of(update, spec)

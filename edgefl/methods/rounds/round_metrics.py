@@ -14,11 +14,11 @@ from typing import Any, Protocol
 from edgefl.learning.scores import MEAN_IOU, PERPLEXITY, perplexity
 from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.client_round import EXECUTED, NOMINAL, SEARCH
-from edgefl.methods.rounds.exchange import Answer, sizes, total
+from edgefl.methods.rounds.exchange import Answer, total
 from edgefl.methods.rounds.round_closing import AggregationResult
 from edgefl.methods.rounds.scalars import scalar_bytes, with_numbers
 from edgefl.protocol.codec import Sizes
-from edgefl.protocol.wire.messages import Train, Trained
+from edgefl.protocol.wire.messages import Trained
 
 NOTHING = Sizes(0, 0, 0)
 REFRESHED, TRAINING, HELD_OUT = "refreshed", "training", "held_out"  # keys of an evaluation, where asked for
@@ -82,15 +82,14 @@ class ClientRound:
         return replace(self, clipped=clipped, counted=counted)
 
     @staticmethod
-    def answered(plan: Plan, down: Train, up: Trained, answer: Answer) -> ClientRound:
-        """Return the record of a client's answer to a message.
+    def answered(plan: Plan, down: Sizes, up: Trained, answer: Answer) -> ClientRound:
+        """Return the record of a client's answer `up` to a message, of which `down` has the sizes.
 
         An answer with invalid seconds is refused. Its seconds become 0.
         """
         status = up.status if answer.refusal is None else "refused"
-        payload = sizes(down.payload, down.selection)
         beside = [
-            scalar_bytes(plan.settings) if payload.total else 0,
+            scalar_bytes(plan.settings) if down.total else 0,
             scalar_bytes(up.metrics) if answer.sizes.total else 0,
         ]
         return ClientRound(
@@ -101,7 +100,7 @@ class ClientRound:
             up.examples,
             up.steps,
             up.metrics,
-            with_numbers(payload, plan.settings),
+            with_numbers(down, plan.settings),
             with_numbers(answer.sizes, up.metrics),
             up.seconds if math.isfinite(up.seconds) else 0.0,
             scalars=(beside[0], beside[1]),

@@ -82,10 +82,15 @@ def decode_exchanged(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronS
     Raises CodecError also for a block of a frozen parameter, which comes with the initial model alone.
     """
     update = decode(data, spec, limit=limit, known=known)
-    for name in update.blocks:
-        if spec.params[name].kind == "frozen":
-            raise CodecError(f"block {name!r} of a frozen parameter; expected a parameter that rounds exchange")
+    check_exchanged(update, spec)
     return update
+
+
+def check_exchanged(update: Update, spec: ModelSpec) -> None:
+    """Raise CodecError for a block of a frozen parameter. Blocks of other models are not looked for."""
+    for name in update.blocks:
+        if name in spec.params and spec.params[name].kind == "frozen":
+            raise CodecError(f"block {name!r} of a frozen parameter; expected a parameter that rounds exchange")
 
 
 def _read_header(reader: ByteReader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[Format, int, int]:

@@ -35,7 +35,7 @@ from edgefl.protocol.codec.id_tables import write_sets
 from edgefl.protocol.codec.ids import Coding
 from edgefl.protocol.codec.masks import header_bytes, is_mask
 from edgefl.protocol.codec.values import FLAGS, FORMATS, format_of, value_bytes, write_values
-from edgefl.rng import ROUNDING, Stream, stream
+from edgefl.rng import Stream
 
 if TYPE_CHECKING:
     from edgefl.models.neurons.model_spec import ModelSpec
@@ -103,7 +103,16 @@ def pieces(
     padding = bytes(-sum(map(len, head)) % ALIGNMENT)
     yield b"".join([*head, padding])
     flat = [(name, block.values.reshape(-1)) for name, block in blocks.items()]
-    yield from write_values(form, flat, random_stream or stream(0, ROUNDING))
+    yield from write_values(form, flat, random_stream)
+
+
+def payload_sizes(update: Update, spec: ModelSpec, known: NeuronSet | Mask | None = None) -> Sizes:
+    """Return the bytes by purpose of the payload of an update in float32, whose values are not copied for it.
+
+    Raises  CodecError as `pieces` does
+    """
+    head = next(pieces(update, spec, known=known))
+    return _sizes(head, len(head) + 4 * update.count)
 
 
 def dense_head(spec: ModelSpec) -> bytes:
@@ -118,11 +127,16 @@ def sizes(data: bytes) -> Sizes:
     """Return the bytes of a payload that `encode` or `encode_mask` made, by purpose. Padding counts as index."""
     if is_mask(data):
         return Sizes(0, len(data) - header_bytes(data), header_bytes(data))
+    return _sizes(data, len(data))
+
+
+def _sizes(data: bytes | memoryview, length: int) -> Sizes:
+    """Return the sizes of a payload of this length, of which `data` has at least what comes before the values."""
     _, _, flags, set_count, _, block_count = HEADER.unpack_from(data)
     header = HEADER.size + HASH_BYTES * bool(flags & (KNOWN | KNOWN_MASK)) + ENTRY.size * (set_count + block_count)
     blocks = ENTRY.iter_unpack(data[header - ENTRY.size * block_count : header])
     values = value_bytes(format_of(flags), [count for _, _, count in blocks])
-    return Sizes(values, len(data) - header - values, header)
+    return Sizes(values, length - header - values, header)
 
 
 def _in_order(update: Update, spec: ModelSpec) -> dict[str, Block]:

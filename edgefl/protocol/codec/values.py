@@ -17,7 +17,7 @@ from edgefl import kernels
 from edgefl.errors import CodecError
 from edgefl.protocol.codec.format import BFLOAT16, FLOAT16, INT8, Format
 from edgefl.protocol.codec.id_tables import ByteReader
-from edgefl.rng import Stream
+from edgefl.rng import ROUNDING, Stream, stream
 
 Floats = npt.NDArray[np.float32]
 Named = Sequence[tuple[str, int]]  # names of blocks with their numbers of values
@@ -45,15 +45,16 @@ def value_bytes(form: Format, counts: Sequence[int]) -> int:
 
 
 def write_values(
-    form: Format, blocks: Sequence[tuple[str, Floats]], random_stream: Stream
+    form: Format, blocks: Sequence[tuple[str, Floats]], random_stream: Stream | None
 ) -> Iterator[bytes | memoryview]:
     """Yield the bytes of the values of blocks, which are given flat and by name.
 
-    random_stream  draws the rounding of int8: a byte for each value, taken from the little-endian words, block by block
+    random_stream  draws the rounding of int8: a byte for each value, taken from the little-endian words, block by
+                   block. None: stream(0, ROUNDING)
     Raises  CodecError naming the block and the value that the format cannot hold.
     """
     if form == "int8":
-        yield from _write_int8(blocks, random_stream)
+        yield from _write_int8(blocks, random_stream or stream(0, ROUNDING))
         return
     for name, values in blocks:
         if form == "float32":

@@ -23,9 +23,11 @@ from edgefl.learning.learner import MakeLearner
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.rounds.carrier import carrier_of
 from edgefl.methods.rounds.client_round import trained
 from edgefl.methods.rounds.diagnosis import GradientSquares, gradient_squares
-from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
+from edgefl.methods.rounds.direct_exchange import UpdateFacts
+from edgefl.methods.rounds.exchange import message_of
 from edgefl.methods.rounds.round_metrics import ClientRound
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Model, Params
@@ -53,6 +55,7 @@ class Player:
     def __init__(self, cast: SimulationContext, learners: int) -> None:
         self.cast = cast
         self.spec = ModelSpec.of(cast.federation.graph)
+        self.facts = UpdateFacts(self.spec)
         self._idle: SimpleQueue[Learner] = SimpleQueue()
         for _ in range(learners):
             copy = {name: value.copy() for name, value in cast.initial.items()}
@@ -129,12 +132,14 @@ class TrainingJob:
     shared  name of a payload -> its index in `common`
     late    whether the reply comes too late to be aggregated
     is_diagnosed  whether the client's gradient is measured before the training
+    is_checked    whether messages are made although none are needed, and compared with what is passed on without them
     """
 
     plan: Plan
     shared: Mapping[str, int]
     late: bool = False
     is_diagnosed: bool = False
+    is_checked: bool = False
     needs_kept: ClassVar[bool] = True
 
     @property
@@ -144,30 +149,37 @@ class TrainingJob:
     def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Update], keep: Keep) -> Outcome:
         plan, spec = whole(self.plan, self.shared, common), player.spec
         algorithm, federation, initial, settings, _ = player.cast
-        down = train_message(plan, spec, settings.values)
+        carrier = carrier_of(algorithm, plan, spec, settings.values, player.facts, self.is_checked)
         with player.client_state(plan.client, kept, initial) as client_state:
-            received = plan_of(down, plan.client, spec, algorithm.held(client_state))
+            received = carrier.received(algorithm.held(client_state))
             squares = gradient_squares(algorithm, client_state, received) if self.is_diagnosed else None
             reply, seconds = trained(algorithm, federation.graph, client_state, received, time.thread_time)
-            up = trained_message(reply, received, spec, settings.values, seconds)
             declared = settings.aggregation_settings.declared(algorithm, len(client_state.train))
-            answer = read_answer(up, plan, spec, declared)
+            answer = carrier.answer(reply, received, seconds, declared)
             has_kept = algorithm.remembers and (answer.reply is not None or self.late)
             if has_kept:
                 own = client_state.learner.read(spec.exchanged) if algorithm.keeps_model else {}
                 keep(StoredClientState(own, client_state.private, client_state.arrays))
-        record = ClientRound.answered(plan, down, up, answer)
+        record = ClientRound.answered(plan, carrier.down, message_of(reply, {}, seconds), answer)
         if self.late:
             return Outcome(None, replace(record, status="late"), has_kept)
         return Outcome(answer.reply, record, has_kept, squares)
 
 
 def trainings(
-    plans: Sequence[Plan], late: Callable[[Plan], bool], is_diagnosed: bool = False
+    plans: Sequence[Plan], late: Callable[[Plan], bool], is_diagnosed: bool = False, check_wire: int = 0
 ) -> tuple[list[TrainingJob], list[Update]]:
-    """Return a training job for every plan, and once each update that more than one plan sends."""
+    """Return a training job for every plan, and once each update that more than one plan sends.
+
+    check_wire  every so many jobs the messages are made and compared. 0: only for the first job
+    """
     parts, common = shared_out(plans)
-    return [TrainingJob(part, positions, late(part), is_diagnosed) for part, positions in parts], common
+    checked = {0, *(range(0, len(parts), check_wire) if check_wire else ())}
+    jobs = [
+        TrainingJob(part, positions, late(part), is_diagnosed, at in checked)
+        for at, (part, positions) in enumerate(parts)
+    ]
+    return jobs, common
 
 
 def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]], list[Update]]:

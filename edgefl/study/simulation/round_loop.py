@@ -1,7 +1,8 @@
 """The round loop without a network, which defines the correct results of the server.
 
-Every payload passes through the messages of the protocol in both directions. Every client's model and private values
-live in files of the run directory. The result depends on the method, the federation and the seed alone. It depends
+A client gets what the protocol's messages would carry in both directions, and the first client of each round gets it by
+messages (methods/rounds/carrier.py). Every client's model and private values live in files of the run directory. The
+result depends on the method, the federation and the seed alone. It depends
 neither on the number of workers nor on interruptions. client_player.py does a client's work, engine.py distributes it,
 and evaluation.py evaluates.
 """
@@ -168,7 +169,8 @@ class _Simulation:
         training = [plan for plan in plans if expected[plan.client] in TRAINED]
         for plan in training:
             self._lose(plan.client, round)
-        jobs, common = trainings(training, lambda plan: expected[plan.client] == "late", self._is_diagnosed(round))
+        is_diagnosed, check_wire = self._is_diagnosed(round), self.settings.check_wire
+        jobs, common = trainings(training, lambda plan: expected[plan.client] == "late", is_diagnosed, check_wire)
         found = {job.client: outcome for job, outcome in zip(jobs, self.engine.do(jobs, round, common), strict=True)}
         for client, outcome in found.items():
             if outcome.has_kept:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from edgefl import rng
 from edgefl.methods.plan import Plan, Reply
-from edgefl.methods.rounds.exchange import read_answer, train_message, trained_message
+from edgefl.methods.rounds.exchange import read_answer, sizes, train_message, trained_message
 from edgefl.methods.rounds.round_closing import AggregationResult
 from edgefl.methods.rounds.round_metrics import ClientRound, round_metrics
 from edgefl.methods.rounds.scalars import scalar_bytes
@@ -44,7 +44,7 @@ def answered(payload: dict[str, Update]) -> ClientRound:
     plan = Plan("train", 1, 0, payload=payload, settings={"seed": 5, "far": 0.25})
     reply = Reply(1, 0, payload=payload, examples=7, steps=1, metrics={"slope": 0.5, "loss": 1.0})
     down, up = train_message(plan, SPEC, "float32"), trained_message(reply, plan, SPEC, "float32", 0.5)
-    return ClientRound.answered(plan, down, up, read_answer(up, plan, SPEC))
+    return ClientRound.answered(plan, sizes(down.payload, down.selection), up, read_answer(up, plan, SPEC))
 
 
 def test_a_message_without_a_payload_has_its_numbers_as_values() -> None:

@@ -33,7 +33,8 @@ def run(path: Path, name: str, make: MakeLearner) -> dict[str, Any]:
     _, _, clients = federation(path, (name,), name not in WITHOUT_STATISTICS)
     journal = Journal(path / "run")
     method = build(name, OPTIONS | OWN.get(name, {}))
-    state = simulate(method, clients, Settings(rounds=2, eval_every=1), journal, make=make)
+    settings = Settings(rounds=2, eval_every=1, check_wire=int(make is GraphLearner))  # 1 compares every message
+    state = simulate(method, clients, settings, journal, make=make)
     kept = [journal.load_client_state(client) for client in range(CLIENTS)]
     log_records = list(journal.metrics())
     journal.close()

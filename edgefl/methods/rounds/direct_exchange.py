@@ -1,0 +1,112 @@
+"""The exchange of a plan and a reply within one process: what messages would carry, without their bytes.
+
+Payloads in float32 come out of a message bit for bit as they went in. So the received plan has the sent updates
+themselves, whose values nobody may write to, and the sizes follow from the heads of the payloads. Every check of
+encoding and of reading an answer is made. A simulation carries the first client of every round by messages as well, and
+compares (study/simulation/client_player.py).
+
+Plans and replies with masks, and plans to a client that keeps a mask, are carried by messages (exchange.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from edgefl.errors import CodecError
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.rounds.exchange import (
+    Answer,
+    PlanContent,
+    ReplyClaim,
+    asked_of,
+    expects_in,
+    finite_settings,
+    judged,
+    known_to_server,
+    selection_in,
+    total,
+    unreadable,
+)
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update
+from edgefl.protocol.codec.decoding import check_exchanged
+from edgefl.protocol.codec.encoding import Sizes, payload_sizes
+from edgefl.protocol.codec.neurons import encode_neurons
+
+CACHED = 256  # updates that a cache remembers, at most
+
+
+class Facts(NamedTuple):
+    """The sizes of an update as a payload, and the neurons to which the update is restricted, or None."""
+
+    update: Update
+    sizes: Sizes
+    selection: NeuronSet | None
+
+
+class UpdateFacts:
+    """The facts of the last updates, for updates that several plans of a round carry."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self._spec = spec
+        self._known: dict[int, Facts] = {}
+
+    def of(self, update: Update) -> Facts:
+        """Return the facts of an update. Raises CodecError for an update that is not of this model."""
+        found = self._known.get(id(update))
+        if found is None or found.update is not update:
+            check_exchanged(update, self._spec)
+            found = Facts(update, payload_sizes(update, self._spec), selection_in({"": update}, self._spec))
+            if len(self._known) >= CACHED:
+                self._known.clear()
+            self._known[id(update)] = found
+        return found
+
+
+def is_direct(algorithm: Algorithm, plan: Plan, values: str) -> bool:
+    """Return whether a plan needs no messages: exact values without masks, and a method that edgefl has itself.
+
+    A method from elsewhere could reply with views of a learner's arrays, which the next client overwrites.
+    """
+    is_own = type(algorithm).__module__.startswith("edgefl.")
+    return values == "float32" and is_own and not plan.masks and plan.held is None
+
+
+def received_plan(plan: Plan, spec: ModelSpec, facts: UpdateFacts) -> tuple[Plan, Sizes]:
+    """Return the plan as its client receives it, and the bytes that its message would have.
+
+    Raises  CodecError or PlanError as `train_message` and `plan_of` do
+    """
+    each = {name: facts.of(update) for name, update in plan.payload.items()}
+    found = next((fact.selection for fact in each.values() if fact.selection is not None), None)
+    beside = 0 if plan.selection is None or plan.selection == found else len(encode_neurons(plan.selection, spec))
+    received = replace(
+        plan,
+        selection=found if plan.selection is None else plan.selection,
+        payload=PlanContent("payload", plan.payload),
+        settings=finite_settings(plan.settings),
+        expects=expects_in(asked_of(plan, spec), spec),
+    )
+    return received, total([*(fact.sizes for fact in each.values()), Sizes(0, beside, 0)])
+
+
+def received_answer(
+    reply: Reply, plan: Plan, received: Plan, spec: ModelSpec, seconds: float, declared: ReplyClaim
+) -> Answer:
+    """Return the answer that the server reads. `plan` is the server's, and `received` is the client's.
+
+    Raises  CodecError for a payload that no message can express
+    """
+    up = total(
+        payload_sizes(update, spec, known_to_server(received, name, update)) for name, update in reply.payload.items()
+    )
+    try:
+        for update in reply.payload.values():
+            check_exchanged(update, spec)
+    except CodecError as error:
+        return unreadable(plan, error, up.total)
+    mine = reply if reply.client == plan.client else replace(reply, client=plan.client)
+    return judged(mine, plan, spec, seconds, up, declared)
