@@ -1,6 +1,7 @@
 """Small mistakes put into the sources, one at a time, to see whether the tests notice.
 
-mutant.py says what a mutant is, and the other modules list mutants: kernels.py, learning.py, payloads.py, methods.py,
-rounds.py, seams.py, nodes.py and more. Mutants of C++ go into one build behind a switch (switch.py). `python -m tests
-mutants` runs them (command.py).
+`python -m tests mutants` runs them (command.py). mutant.py says what a mutant is. Operators make most mutants from the
+sources of today: python_operators.py, cpp_operators.py, and generated.py, which takes a sample. noticing.py knows the
+tests that should notice. The mutants that no operator makes were written by hand: coordinates, durability, kernels,
+mathematics, order, streams, studies and texts. Mutants of C++ go into one build behind a switch (switch.py).
 """

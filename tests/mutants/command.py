@@ -1,12 +1,14 @@
 """`python -m tests mutants`: mistakes put into the sources one at a time. The exit code is 1 if the tests let one live.
 
-First the tests named for the chosen mutants run without a mutant, and must pass. Then pytest runs the tests of each
-mutant with this mutant.
+Without options the mistakes are those that were written by hand. With --operators FILE the operators make them, and
+--sample and --seed choose some. First the tests named for the chosen mutants run without a mutant, and must pass. Then
+pytest runs the tests of each mutant with this mutant.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -18,82 +20,31 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tests.mutants import (
-    comparing,
-    converted,
-    cuts,
-    dropout,
-    energy,
-    expressions,
-    kernels,
-    learning,
-    letters,
-    methods,
-    models,
-    nodes,
-    one_copy,
-    operations,
-    own_data,
-    payloads,
-    places,
-    quantized,
-    recompute,
-    rounds,
-    rows,
-    seams,
-    sequences,
-    service,
-    sparse,
-    studies,
-    torch_learner,
-    transformers,
-    tree,
-    trial,
-    virtual,
-)
+from tests.mutants import coordinates, durability, kernels, mathematics, order, streams, studies, texts, tree, trial
+from tests.mutants.generated import sample
 from tests.mutants.mutant import Mutant
 from tests.mutants.switch import VARIABLE
 from tests.mutants.trial import Trial
 
 ALL: tuple[Mutant, ...] = (
+    *coordinates.MUTANTS,
+    *durability.MUTANTS,
     *kernels.MUTANTS,
-    *learning.MUTANTS,
-    *letters.MUTANTS,
-    *operations.MUTANTS,
-    *expressions.MUTANTS,
-    *transformers.MUTANTS,
-    *converted.MUTANTS,
-    *cuts.MUTANTS,
-    *dropout.MUTANTS,
-    *quantized.MUTANTS,
-    *one_copy.MUTANTS,
-    *recompute.MUTANTS,
-    *places.MUTANTS,
-    *torch_learner.MUTANTS,
-    *sequences.MUTANTS,
-    *payloads.MUTANTS,
-    *methods.MUTANTS,
-    *models.MUTANTS,
-    *nodes.MUTANTS,
-    *rounds.MUTANTS,
-    *rows.MUTANTS,
-    *seams.MUTANTS,
-    *comparing.MUTANTS,
-    *service.MUTANTS,
-    *energy.MUTANTS,
-    *sparse.MUTANTS,
-    *own_data.MUTANTS,
+    *mathematics.MUTANTS,
+    *order.MUTANTS,
+    *streams.MUTANTS,
     *studies.MUTANTS,
-    *virtual.MUTANTS,
+    *texts.MUTANTS,
 )
-LIMIT_S = 300.0  # limit of the tests without a mutant, and the least limit of tests with one
+LIMIT_S = 300.0  # limit of the tests without a mutant
+LEAST_S, TIMES = 20.0, 5.0  # with a mutant, tests may take so much longer than without one
 SUITE = "tests"
 
 
 def main(arguments: list[str]) -> int:
     """Run what is asked for. Return 1 if a mutant lives, and 2 if the tests fail without a mutant or cannot run."""
     options = _parser().parse_args(arguments)
-    chosen = [mutant for mutant in ALL if options.only is None or any(part in mutant.name for part in options.only)]
+    chosen = _chosen(options)
     if options.list or not chosen:
         print(*(f"{mutant.name}: {mutant.wrong}" for mutant in chosen or ALL), sep="\n")
         return int(not chosen)
@@ -108,7 +59,20 @@ def main(arguments: list[str]) -> int:
         print(*broken, sep="\n", file=sys.stderr)
         return 2
     print_table(found)
+    if options.record is not None:
+        rows = [{"mutant": each.name, "wrong": each.wrong, **result._asdict()} for each, result in found]
+        options.record.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return int(any(result.killer is None for _, result in found))
+
+
+def _chosen(options: argparse.Namespace) -> list[Mutant]:
+    """Return the mutants of --only, or a sample of those that operators make and the compiler accepts."""
+    if not options.operators:
+        return [mutant for mutant in ALL if options.only is None or any(part in mutant.name for part in options.only)]
+    drawn = sample(options.operators, options.sample, options.seed)
+    native = [mutant for mutant in drawn if mutant.is_native]
+    refused = {mutant.name for mutant in native} - {mutant.name for mutant in tree.compiling(native)}
+    return [mutant for mutant in drawn if mutant.name not in refused]
 
 
 def _found(mutants: Sequence[Mutant], trials: Iterator[Trial]) -> Iterator[tuple[Mutant, Trial]]:
@@ -131,11 +95,13 @@ class _Bed:
         for job in range(1, jobs):
             self._trees.put(tree.copy_built(first, root / str(job)))
         self._pool = ThreadPoolExecutor(jobs)
+        self._seconds: dict[str, float] = {}  # of tests without a mutant
 
     def broken(self) -> Iterator[str]:
         """Yield the tests that fail without a mutant."""
         named = list(dict.fromkeys(mutant.tests for mutant in self._mutants))
         for tests, result in zip(named, self._pool.map(lambda tests: self._run(tests, {}), named), strict=True):
+            self._seconds[tests] = result.seconds
             print(f"without a mutant: {tests} ({result.seconds:.1f} s)", file=sys.stderr, flush=True)
             if result.killer is not None:
                 yield f"without a mutant: {result.killer} (pytest {tests})"
@@ -152,6 +118,8 @@ class _Bed:
     def _run(self, tests: str, variables: dict[str, str], mutant: Mutant | None = None) -> Trial:
         root = self._trees.get()
         limit_s = LIMIT_S if tests != SUITE else 10 * LIMIT_S
+        if mutant is not None and tests in self._seconds:
+            limit_s = max(LEAST_S, TIMES * self._seconds[tests])
         try:
             if mutant is None or mutant.is_native:
                 return trial.run(root, tests, variables, limit_s)
@@ -180,6 +148,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="those with this in their name; may be repeated"
     )
+    parser.add_argument("--operators", nargs="+", metavar="FILE", help="mutants that operators make of these files")
+    parser.add_argument("--sample", type=int, default=20, metavar="N", help="of --operators: how many; default: 20")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of --operators: of the sample; default: 0")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write a line of JSON for each mutant")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time")
     parser.add_argument(
         "--suite", action="store_true", help="run the whole suite on those that the named tests let live"

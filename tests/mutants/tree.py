@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from posixpath import normpath
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.switch import HEADER, switched
@@ -54,6 +57,45 @@ def switch(tree: Path, mutants: Sequence[Mutant]) -> None:
         path = tree / file
         path.write_text(switched(path.read_text(), dict(group)))
     (tree / SWITCH).write_text(HEADER)
+
+
+def compiling(mutants: Sequence[Mutant]) -> list[Mutant]:
+    """Return those of these mutants of C++ that the compiler accepts: it names the lines of all others.
+
+    Raises RuntimeError with the compiler's words if it refuses a line without a mutant.
+    """
+    left = list(mutants)
+    while left:
+        with tempfile.TemporaryDirectory(prefix="edgefl-mutants-") as folder:
+            switch(copy(Path(folder)), left)
+            words = refused(Path(folder), left)
+        places = re.findall(r"(?:^|[ /])(csrc/[^\s:]+):(\d+):\d+: error", words)
+        lines = {(normpath(name), int(number)) for name, number in places}
+        accepted = [mutant for mutant in left if (mutant.file, _line(mutant)) not in lines]
+        if not words:
+            return left
+        if len(accepted) == len(left):
+            raise RuntimeError(f"the compiler refuses lines without a mutant:\n{words[-4000:]}")
+        left = accepted
+    return left
+
+
+def refused(tree: Path, native: Sequence[Mutant]) -> str:
+    """Return the compiler's words about a copy with mutants of C++, or "" if it accepts them. Nothing is built."""
+    subprocess.run([sys.executable, "csrc/generate.py", "generated"], cwd=tree, check=True)
+    flags = ["-std=c++2a", "-fsyntax-only", "-Igenerated", "-Icsrc", "-include", SWITCH]
+    sources = {mutant.file for mutant in native if mutant.file.endswith(".cc")}
+    parts = {str(path.relative_to(ROOT)) for path in (ROOT / "csrc/isa").glob("scalar_*.cc")}
+    runs = (
+        subprocess.run(["c++", *flags, source], cwd=tree, capture_output=True, text=True)
+        for source in sorted(parts | sources)
+    )
+    return "".join(run.stderr for run in runs if run.returncode)
+
+
+def _line(mutant: Mutant) -> int:
+    text = (ROOT / mutant.file).read_text()
+    return text.count("\n", 0, mutant.start(text)) + 1
 
 
 def libraries(tree: Path) -> list[Path]:
