@@ -1,6 +1,6 @@
 """A TCP relay on loopback, in one thread. It passes on every connection, each direction's bytes through a function.
 
-It knows nothing of the protocol: bench/relay.py counts with it, bench/flips.py flips bits.
+It knows nothing of the protocol: bench/relay.py counts with it, tests/faults/bad_link.py flips bits.
 """
 
 from __future__ import annotations

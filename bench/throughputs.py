@@ -25,7 +25,7 @@ from statistics import mean, median
 from typing import Any
 
 from bench import machine
-from bench.faults.cluster import Cluster, write_partitions
+from bench.cluster import Cluster, write_partitions
 from bench.figures import Figure, print_json, print_table
 from bench.throttle import Throttle, throttle
 from edgefl.experiment.settings import Experiment

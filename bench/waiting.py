@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import machine
-from bench.faults.cluster import Cluster, write_partitions
+from bench.cluster import Cluster, write_partitions
 from bench.figures import Figure, print_json, print_table
 from bench.throttle import Throttle, throttle
 from edgefl.experiment.settings import Experiment

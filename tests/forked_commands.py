@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.faults.forked import ForkedCommand
+from tests.forked import ForkedCommand
 
 LIMIT_S = 120.0
 

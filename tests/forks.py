@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bench.faults.forked import CONTEXT, PRELOADED
+from tests.forked import CONTEXT, PRELOADED
 
 CONTEXT.set_forkserver_preload([*PRELOADED, "tests.server.stored", "tests.study.simulation.test_simulate"])
 LIMIT_S = 120.0

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from bench.faults.cluster import Cluster
+from bench.cluster import Cluster
 from bench.secure.fatal_step import STEPS, Aim
 
 LOOK_S = 0.2

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.faults.cluster import Cluster, write_partitions
+from bench.cluster import Cluster, write_partitions
 from bench.secure import fatal_step
 from bench.secure.killed_processes import KilledProcesses
 from edgefl.experiment.settings import Experiment

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from bench.faults.cluster import Cluster
+from bench.cluster import Cluster
 from bench.secure.served_run import ServedRun
 from edgefl.experiment.settings import Experiment
 from edgefl.server import run_history

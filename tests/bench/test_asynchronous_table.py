@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.mutants import tree
 from bench.papers.asynchronous_table import Row, rows
 from tests.papers_records import needs_records
+from tests.sources import ROOT
 
 PLACES = {"speech": "Speech (partial)", "emnist": "EMNIST (partial)"}
 METHODS = {"fedspu": "FedSPU", "fedavg": "FedAvg"}
@@ -16,7 +16,7 @@ SECTION = "## Waiting, choosing more, or not waiting"
 
 
 def table() -> list[str]:
-    _, _, rest = (tree.ROOT / "docs" / "devices.md").read_text().partition(SECTION)
+    _, _, rest = (ROOT / "docs" / "devices.md").read_text().partition(SECTION)
     return [line for line in rest.partition("\n## ")[0].splitlines() if line.startswith("| ") and "---" not in line][1:]
 
 

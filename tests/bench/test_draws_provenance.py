@@ -8,16 +8,16 @@ from statistics import mean, stdev
 
 import pytest
 
-from bench.mutants import tree
 from tests.papers_records import needs_records
+from tests.sources import ROOT
 
-RESULTS, SECTION = tree.ROOT / "bench" / "papers" / "results", "### With shared draws and whole sums"
+RESULTS, SECTION = ROOT / "bench" / "papers" / "results", "### With shared draws and whole sums"
 SEEDS = 1, 2, 3
 pytestmark = needs_records
 
 
 def section() -> str:
-    _, _, rest = (tree.ROOT / "docs" / "papers.md").read_text().partition(SECTION)
+    _, _, rest = (ROOT / "docs" / "papers.md").read_text().partition(SECTION)
     return re.sub(r"\s+", " ", rest.partition("\n### ")[0])
 
 

@@ -9,11 +9,11 @@ import json
 import pytest
 
 from bench import registered
-from bench.mutants import tree
 from bench.scaled import Request
 from edgefl import rng
+from tests.sources import ROOT
 
-RECORD = tree.ROOT / "bench" / "registered.jsonl"
+RECORD = ROOT / "bench" / "registered.jsonl"
 LABELS = {
     "all": "`--select all`",
     "enrolled": "`--select enrolled`, 110,000 clients of which 100,000 have registered",
@@ -31,7 +31,7 @@ def test_the_page_says_what_the_record_has(mode: str) -> None:
     costs = [f"{value[f'{how}: processor, an accepted reply']:.2f} ms" for how in (few, many)]
     peaks = [value[f"{how}: resident, largest"] for how in (few, many)]
     row = " | ".join([LABELS[mode], *costs, f"{ratio:.2f}", *(f"{peak:.0f} MB" for peak in peaks)])
-    page = (tree.ROOT / "docs" / "scale.md").read_text()
+    page = (ROOT / "docs" / "scale.md").read_text()
     assert f"| {row} |" in page
     assert machine["machine"]["commit"] in page and "dirty" not in machine["machine"]["commit"]
     assert ratio <= registered.BAR and max(peaks) <= registered.RESIDENT_MB

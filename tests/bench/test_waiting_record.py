@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from bench.mutants import tree
 from bench.waiting import BYTES_BAR, TIME_BAR, WAITING, WAYS
+from tests.sources import ROOT
 
-RECORD = tree.ROOT / "bench" / "waiting.jsonl"
+RECORD = ROOT / "bench" / "waiting.jsonl"
 SEEDS = 1, 2, 3
 
 
@@ -20,7 +20,7 @@ def shares(value: dict[str, float], way: str, what: str) -> list[float | None]:
 def test_the_page_has_the_rows_of_the_record() -> None:
     machine, *figures = [json.loads(line) for line in RECORD.read_text().splitlines()]
     value = {each["what"]: each["value"] for each in figures}
-    page = (tree.ROOT / "docs" / "devices.md").read_text()
+    page = (ROOT / "docs" / "devices.md").read_text()
     for way in WAYS:
         final = ", ".join(f"{value[f'seed {seed}, {way}: final accuracy']:.1f}" for seed in SEEDS)
         parts = [shares(value, way, f"{what} to the goal") for what in ("seconds", "payload")]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults.forked import ForkedCommand
+from tests.forked import ForkedCommand
 from tests.forked_commands import run_edgefl
 
 COMMAND = ["simulate", "--method", "local", "--clients", "2", "--rounds", "1"]

@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.faults.forked import OUT, ForkedCommand
 from edgefl.cli import local_processes
 from edgefl.cli.cli import main
 from edgefl.deployment.device.device_model import method_of
@@ -32,6 +31,7 @@ from edgefl.server import run_history
 from edgefl.server.server_setup import welcome
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
+from tests.forked import OUT, ForkedCommand
 from tests.forked_commands import run_edgefl
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "own-method.md"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bench.faults.damage import damages
 from edgefl.cli.cli import main
 from edgefl.errors import RunError
 from edgefl.experiment.run_json import EXPERIMENT, open_run, read_provenances, settings_digest
 from edgefl.experiment.settings import Experiment
+from tests.faults.damage import damages
 
 SMALL = Experiment(methods=("fedavg",), clients=2, rounds=1, per_round=1)
 

@@ -84,7 +84,7 @@ def _check(chosen: Trial, seed: int, cut: str) -> None:
         if not left:
             return
     way, difference = next(iter(left.items()))
-    again = f"python -m bench fuzz --graphs 1 --seed {seed}"
+    again = f"python -m tests fuzz --graphs 1 --seed {seed}"
     raise AssertionError(f"seed {seed}, {way}, cut after {cut!r}: {difference}\n{chosen}\n{again}")
 
 

@@ -1,6 +1,6 @@
 """Random models against torch in float64: every instruction set, one thread and several, all settings of a fit.
 
-`python -m bench fuzz --graphs 5000 --seed 1` runs more of them. A failure prints the command that repeats it.
+`python -m tests fuzz --graphs 5000 --seed 1` runs more of them. A failure prints the command that repeats it.
 """
 
 from __future__ import annotations

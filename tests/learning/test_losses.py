@@ -66,11 +66,18 @@ def test_targets_that_no_loss_has_are_refused() -> None:
         (half * 3, BinaryCrossEntropy(), r"y goes from 1.5 to 1.5; expected targets from 0 to 1 for bce"),
         (-half, BinaryCrossEntropy(), "y goes from -0.5"),
         (values * np.nan, MSE(), "y contains nan; expected finite targets"),
+        (np.float32([[0, 1], [np.inf, 0], [0, 0]]), MSE(), "y contains inf; expected finite targets"),
+        (values[:, 0].copy(), MSE(), r"y: float32 of shape \(3,\); expected float32 of shape \(3, outputs\) for mse"),
     ]
     for y, loss, message in wrong:
         with pytest.raises(DataError, match=message):
             Samples(x, y, loss=loss)
     assert len(Samples(x, half, loss=BinaryCrossEntropy())) == 3
+
+
+def test_losses_of_values_have_no_decisions() -> None:
+    assert [loss.decisions(4) for loss in (MSE(), L1(), Huber())] == [0, 0, 0]
+    assert [loss.decisions(4) for loss in (CrossEntropy(), BinaryCrossEntropy())] == [1, 4]
 
 
 def test_targets_or_weights_of_another_number_of_outputs_are_refused() -> None:

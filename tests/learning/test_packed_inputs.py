@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -112,6 +114,14 @@ def test_ids_without_a_row_are_refused_by_their_place(value: tuple[int, float], 
     data.x[0, value[0]] = value[1]
     with pytest.raises(DataError, match=message):
         GraphLearner(model(_graph())).fit(data, [ROWS], SGD(0.1))
+
+
+def test_ids_are_judged_after_scale_and_shift() -> None:
+    data = _samples(np.float32)
+    data.x[:, :3] = 0
+    data.x[4, 0] = 2
+    with pytest.raises(DataError, match="id 5 in sample 4, value 0; expected whole numbers from 0 to 4"):
+        GraphLearner(model(_graph())).fit(replace(data, scale=2.0, shift=1.0), [ROWS], SGD(0.1))
 
 
 @pytest.mark.parametrize(

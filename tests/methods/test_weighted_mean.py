@@ -27,6 +27,15 @@ def test_full_and_partial_client_are_averaged_together() -> None:
     assert mean.over(OLD)["w"].tolist() == [[1, 1], [2, 2], [1, 1]]
 
 
+def test_columns_alone_are_averaged_in_every_row() -> None:
+    spec = ModelSpec({"w": ParamSpec((2, 3), "learn", None, AxisSpec("a"))}, {"a": 3}, b"")
+    columns = Axes(None, AxisIds(np.array([0, 2], np.int32), 3))
+    mean = Mean(spec)
+    mean.add(0, Update({"w": Block((2, 3), columns, np.array([[1, 2], [3, 4]], np.float32))}), 1)
+    old = {"w": np.array([[10, 20, 30], [40, 50, 60]], np.float32)}
+    assert mean.over(old)["w"].tolist() == [[1, 20, 2], [3, 50, 4]]
+
+
 def test_coordinates_that_nobody_sent_keep_their_bits() -> None:
     """Invariant 1.5.4, first half."""
     old = {"w": np.array([[np.nan, -0.0], [30, 40], [1e-45, 60]], np.float32)}

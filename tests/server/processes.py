@@ -1,6 +1,6 @@
 """Processes of `edgefl` for tests: started, listened to line by line, and killed at the end of the test.
 
-They are forked from a process that has imported the command line (bench/faults/forked.py).
+They are forked from a process that has imported the command line (tests/forked.py).
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
-from bench.faults.cluster import EDGEFL
-from bench.faults.forked import OUT, ForkedCommand
+from bench.cluster import EDGEFL
+from tests.forked import OUT, ForkedCommand
 
 
 def start(stack: ExitStack, *arguments: str, program: Sequence[str] = EDGEFL) -> ForkedCommand:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bench.faults.damage import Damage, damages
 from edgefl.cli.cli import main
 from edgefl.errors import RunError
 from edgefl.experiment.run_json import open_run
@@ -18,6 +17,7 @@ from edgefl.protocol.wire import messages
 from edgefl.server import run_history
 from edgefl.server.run_progress import Progress
 from edgefl.server.store import Store
+from tests.faults.damage import Damage, damages
 from tests.server.stored import reply, run, same
 
 SMALL = Experiment(methods=("fedavg",), clients=3, rounds=4, per_round=2, epochs=1)

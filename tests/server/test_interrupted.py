@@ -1,5 +1,5 @@
 """A served run whose server and devices are killed ends bit-identical to simulate: the server's parameters, every
-evaluation, and what each device keeps. FedSPU's, and full disks, are in tests/bench/test_faults.py.
+evaluation, and what each device keeps. FedSPU's, and full disks, are in tests/faults/test_faults.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults.forked import ForkedCommand
 from edgefl.cli.cli import main
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.state_reader import folder_of
@@ -23,6 +22,7 @@ from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate
+from tests.forked import ForkedCommand
 from tests.server.processes import lines, start, until
 
 CLIENTS, ROUNDS = 3, 6

@@ -10,14 +10,14 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from bench.faults.cluster import Cluster, await_, write_partitions
-from bench.faults.forked import ForkedProcess
+from bench.cluster import Cluster, await_, write_partitions
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.experiment.client_dataset import partition_file
 from edgefl.protocol.wire.messages import Enrol, Refused
 from edgefl.server import run_history
 from edgefl.server.directory_check import IDENTITY
+from tests.forked import ForkedProcess
 from tests.server.stranger import Stranger
 
 EXPERIMENT = replace(

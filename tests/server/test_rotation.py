@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults.cluster import Cluster, await_, write_partitions
-from bench.faults.outcome import Truth
+from bench.cluster import Cluster, await_, write_partitions
 from edgefl.cli.cli import main
 from edgefl.protocol.trust.keys import read_table
 from edgefl.server import run_history
+from tests.faults.outcome import Truth
 from tests.server.test_trust import EXPERIMENT, server_pair
 from tests.server.test_trust_files import rewrite
 

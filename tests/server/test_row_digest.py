@@ -54,6 +54,12 @@ def test_rows_that_are_replaced_changed_or_deleted_are_taken_off(database: sqlit
     assert digest(database) == empty
 
 
+def test_another_table_changes_the_digest(database: sqlite3.Connection) -> None:
+    before = digest(database)
+    database.execute("CREATE TABLE more (a INTEGER)")
+    assert digest(database) != before
+
+
 def test_a_transaction_that_was_rolled_back_does_not_count(database: sqlite3.Connection) -> None:
     account = Account(database)
     for end in ("ROLLBACK", "COMMIT"):

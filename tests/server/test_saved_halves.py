@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.faults.cluster import Cluster, write_partitions
-from bench.faults.forked import ForkedProcess
+from bench.cluster import Cluster, write_partitions
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.experiment.assembly import assemble
@@ -17,6 +16,7 @@ from edgefl.methods.task import MODEL
 from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
+from tests.forked import ForkedProcess
 
 EXPERIMENT = replace(
     demo.EXPERIMENT,

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import torch
 
-from bench.faults.forked import ForkedCommand
 from edgefl.cli.cli import main
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.state_reader import folder_of
@@ -30,6 +29,7 @@ from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference, replay
 from edgefl.torch import from_torch
+from tests.forked import ForkedCommand
 from tests.server.counted_wire import CountedWire, counted_wire
 from tests.server.processes import lines, start, until
 from tests.zoo.zoo import mobilenet_v2

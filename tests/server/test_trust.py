@@ -16,9 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults.cluster import Cluster, Process, await_, write_partitions
-from bench.faults.forked import ForkedProcess
-from bench.faults.outcome import Truth
+from bench.cluster import Cluster, Process, await_, write_partitions
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.deployment.device.reconnection import TLS_FAULTS
@@ -29,6 +27,8 @@ from edgefl.protocol.wire.connection import Connection
 from edgefl.protocol.wire.frames import HEADER
 from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelRequest, Refused
 from edgefl.protocol.wire.other_versions import encode_first
+from tests.faults.outcome import Truth
+from tests.forked import ForkedProcess
 from tests.server import hurried_server
 from tests.server.stranger import ANSWER_S, NONCE, Stranger
 from tests.server.tap import Tap

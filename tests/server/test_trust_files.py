@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults.cluster import Cluster, await_, write_partitions
-from bench.faults.forked import ForkedProcess
-from bench.faults.outcome import Truth
+from bench.cluster import Cluster, await_, write_partitions
 from edgefl.cli.cli import main
 from edgefl.protocol.trust.keys import KeyTable, make_keys, read_table, table_text, write_private
 from edgefl.server import run_history
 from edgefl.server.events import Close, DeviceJoined, DeviceRefusal, KeyChanged, MessageReceived, RoundClosed
 from edgefl.server.trust_files import TrustFiles
+from tests.faults.outcome import Truth
+from tests.forked import ForkedProcess
 from tests.server.played import begun, play, saved, trained
 from tests.server.test_trust import EXPERIMENT, await_connected, server_pair
 

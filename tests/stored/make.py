@@ -16,7 +16,7 @@ from pathlib import Path
 
 os.environ["EDGEFL_ISA"] = "scalar"  # its bits are equal on every machine
 
-from bench.faults.cluster import Cluster, await_, write_partitions
+from bench.cluster import Cluster, await_, write_partitions
 from edgefl import __version__
 from edgefl.cli.cli import main
 from edgefl.server import run_history

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import edgefl
-from bench.faults.cluster import Cluster, write_partitions
-from bench.faults.forked import ForkedProcess
+from bench.cluster import Cluster, write_partitions
 from edgefl.experiment.run_json import read_data_records
 from edgefl.server import run_history
 from edgefl.study.simulation.committed_rounds import read_committed
+from tests.forked import ForkedProcess
 from tests.forked_commands import run_edgefl
 from tests.stored.runs import SERVED, SIMULATED, STORED_ROUNDS, archive
 

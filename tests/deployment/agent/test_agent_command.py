@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.faults.forked import ForkedCommand
 from edgefl.cli.cli import main
 from edgefl.cli.size_arguments import size
 from edgefl.deployment.agent.activity_file import Activity, write_activity
@@ -21,6 +20,7 @@ from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.deployment.device.secure_settings import warning
 from edgefl.errors import DataError, RequestError
 from edgefl.protocol.trust.identity_files import make_identity, make_operator
+from tests.forked import ForkedCommand
 from tests.forked_commands import run_edgefl
 
 PLAIN = 'state = "state"\ndata = "data.npz"\n'

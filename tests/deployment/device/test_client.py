@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from bench.flips import bad_link
 from edgefl import methods
 from edgefl.cli.cli import main
 from edgefl.deployment.device.device_environment import DeviceEnvironment
@@ -34,6 +33,7 @@ from edgefl.protocol.wire.printable import printable
 from tests.deployment.device.device_cases import files
 from tests.deployment.device.device_listener import Listener
 from tests.deployment.device.device_server import ScriptedServer, converse
+from tests.faults.bad_link import bad_link
 
 
 @pytest.fixture

@@ -142,6 +142,13 @@ def test_a_bitmap_of_other_parts_is_refused(held: bytes) -> None:
     assert error == f"PartialModelRequest with held of {len(held)} bytes; expected a bitmap of the 1 listed parts"
 
 
+def test_a_request_for_parts_beyond_the_model_is_refused() -> None:
+    error = both_errors("welcomed", "device", PartialModelRequest(len(MODEL), b"\x01"))
+    assert (
+        error == f"PartialModelRequest with offset={len(MODEL)}; expected less than the {len(MODEL)} bytes of the model"
+    )
+
+
 def test_parts_are_for_devices_that_have_said_so() -> None:
     pair = pair_in("proving")
     pair.say("device", msgspec.structs.replace(ENROL, model=b""))

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.faults.damage import damages
 from edgefl.errors import RunError
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.methods.task import State
 from edgefl.study.simulation.journal import Journal
+from tests.faults.damage import damages
 
 KEPT = StoredClientState({"w": np.arange(4, dtype=np.float32)}, {"seen": 3}, {})
 FILES = ("commit.json", "metrics.jsonl", "server/000002.safetensors", "clients/0001/000002.safetensors")

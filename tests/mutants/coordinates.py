@@ -1,0 +1,156 @@
+"""Mutants that read, train or send values at other coordinates: of another mask, another client or other neurons.
+
+The values are there and have the right shape. An operator would have to know which of two masks or index arrays is
+meant.
+"""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "same-bits",
+        "edgefl/models/neurons/update.py",
+        "np.array_equal(a.view(bits), b.view(bits))",
+        "np.array_equal(a, b)",
+        "NaN differs from itself, and 0.0 equals -0.0",
+        "tests/models/neurons/test_update.py",
+    ),
+    Mutant(
+        "torch-mask-left",
+        "edgefl/torch/masked_parameters.py",
+        "self.restriction.clear(name, array)",
+        "self.restriction.clear(name, array.copy())",
+        "what a mask leaves out stays as it was",
+        "tests/torch/test_torch_learner.py",
+    ),
+    Mutant(
+        "optimizer-frozen",
+        "edgefl/torch/neuron_selection.py",
+        "torch.where(mask_of(values, active), values, old)",
+        "values",
+        "weight decay moves frozen coordinates",
+        "tests/torch/test_select.py",
+    ),
+    Mutant(
+        "rmsnorm-gradient-rows",
+        "edgefl/learning/lowering/rms_norm.py",
+        "rows = joined_rows(node, recorder.scope.active.blocks)",
+        "rows = None",
+        "the weight of a norm is trained at frozen neurons",
+        "tests/learning/test_gradients.py -k transformer",
+    ),
+    Mutant(
+        "masked-coordinates",
+        "edgefl/protocol/codec/decoding.py",
+        "index = flat_index(mask, entry.name)",
+        "index = Flat(np.arange(entry.count, dtype=np.uint32), math.prod(param.shape))",
+        "values at a mask are read as those of the first coordinates",
+        "tests/protocol/codec/test_codec_masks.py",
+    ),
+    Mutant(
+        "masked-others",
+        "edgefl/protocol/codec/encoding.py",
+        "name in mask.bits and block.index == flat_index(mask, name)",
+        "name in mask.bits and isinstance(block.index, Flat)",
+        "values at other coordinates are written as if they were at the mask's",
+        "tests/protocol/codec/test_codec_masks.py",
+    ),
+    Mutant(
+        "masked-two-forms",
+        "edgefl/protocol/codec/decoding.py",
+        "mask is not None and found == flat_index(mask, entry.name)",
+        "mask is None",
+        "values at the mask have a form with coordinates too",
+        "tests/protocol/codec/test_codec_masks.py",
+    ),
+    Mutant(
+        "mask-hash",
+        "edgefl/protocol/codec/decoding.py",
+        "found != expected",
+        "not found",
+        "values at another mask, or of other neurons, are read as at the one that is known",
+        "tests/protocol/codec/test_codec_masks.py tests/methods/rounds/test_expected.py",
+    ),
+    Mutant(
+        "difference-hash",
+        "edgefl/protocol/codec/masks.py",
+        "if found != known.hash():",
+        "if not found:",
+        "what differs from one mask is applied to another",
+        "tests/protocol/codec/test_codec_masks.py tests/methods/rounds/test_expected.py",
+    ),
+    Mutant(
+        "difference-unproven",
+        "edgefl/methods/rounds/exchange.py",
+        "next((mask for mask in named.values() if mask is not None), None),",
+        "next(iter(held), None),",
+        "a client sends what differs from a mask that the server may not know",
+        "tests/methods/rounds/test_expected.py",
+    ),
+    Mutant(
+        "expected-coordinates",
+        "edgefl/methods/rounds/exchange.py",
+        'plan.due[name].kind == "chosen"',
+        'plan.due[name].kind in ("chosen", "masked")',
+        "values at other coordinates than the mask's pass",
+        "tests/methods/rounds/test_expected.py",
+    ),
+    Mutant(
+        "mask-shared-payload",
+        "server/open_round.py",
+        "id(plan.payload), id(plan.held)",
+        "id(plan.payload), 0",
+        "clients that keep different masks are sent the bytes of the first",
+        "tests/server/test_seams.py",
+    ),
+    Mutant(
+        "layouts-masks",
+        "edgefl/learning/running/session_cache.py",
+        "self._sessions, self.masks = self._layouts.enter(layout) or (OrderedDict(), masks)",
+        "self._sessions, self.masks = (self._layouts.enter(layout) or (OrderedDict(), masks))[0], masks",
+        "schedules that are taken up again read the bits of an old mask",
+        "tests/learning/test_sparse.py",
+    ),
+    Mutant(
+        "subfedavg-gain",
+        "edgefl/methods/subfedavg.py",
+        "accumulator.masks[reply.client] = mask_of(left)",
+        "accumulator.masks[reply.client] = reply.masks.get(MASK, WHOLE)",
+        "a mask may gain what it had lost",
+        "tests/methods/test_subfedavg.py",
+    ),
+    Mutant(
+        "fedspa-share",
+        "edgefl/methods/fedspa.py",
+        "(w - total[name] / count)",
+        "(w - total[name] / np.maximum(tally.mean.weight[name], 1))",
+        "a coordinate of one client moves as far as one of all",
+        "tests/methods/test_fedspa.py",
+    ),
+    Mutant(
+        "mean-weight-of-part",
+        "edgefl/methods/weighted_mean.py",
+        "add_at(self.weight[name], block.index, weight)",
+        "self.weight[name] += weight",
+        "clients that did not train a coordinate count in its mean",
+        "tests/methods/test_weighted_mean.py tests/methods/test_fedspu.py",
+    ),
+    Mutant(
+        "refresh-trains-all",
+        "edgefl/methods/fedspu.py",
+        "FitOptions(neurons, delta",
+        "FitOptions(None, delta",
+        "after a refresh a client of FedSPU trains its frozen neurons too",
+        "tests/study/simulation/test_simulate_refresh.py",
+    ),
+    Mutant(
+        "input-of-steps",
+        "edgefl/learning/lowering/recurrent.py",
+        "    if ids is None or not recorder.scope.copies:\n        recorder.inputs[node.name] = SavedInput(x, ids)",
+        "    if ids is None or not recorder.scope.copies:\n        recorder.inputs[node.name] = SavedInput(x, None)",
+        "of an input that stays whole the first features are taken for the active ones",
+        "tests/learning/test_saved_inputs.py",
+    ),
+)
