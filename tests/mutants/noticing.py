@@ -108,7 +108,7 @@ def _users() -> defaultdict[str, set[str]]:
     """Return the modules that import a module, by its name."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for module in MODULES:
-        for name in contents(module).imports:
+        for name in (*contents(module).imports, *contents(module).types):
             found[name if name in MODULES else name.rpartition(".")[0]].add(module)
     return found
 

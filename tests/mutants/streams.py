@@ -11,8 +11,8 @@ MUTANTS = (
     Mutant(
         "rounding-client",
         "edgefl/methods/rounds/exchange.py",
-        "stream(0, ROUNDING, round=plan.round)",
-        "stream(0, ROUNDING, plan.client, plan.round)",
+        "_rounding(values, 0, round=plan.round)",
+        "_rounding(values, plan.client, round=plan.round)",
         "what several clients are sent depends on who is asked first",
         "tests/methods/rounds/test_expected.py",
     ),
