@@ -12,6 +12,7 @@ from typing import Any
 from bench.papers import (
     energy,
     fair,
+    fedspa,
     fedspa_pareto,
     fedumf_appendix,
     newcomers,
@@ -194,6 +195,19 @@ def over_costs() -> Rows:
 def point_name(label: str) -> str:
     """Return the page's name of a point."""
     return label.replace("DST 0.", "DST, density .")
+
+
+def setting_a() -> Rows:
+    """Return by method the accuracy of own models, the paper's, the accuracy of the global model and payload / dense."""
+    found = json.loads((RESULTS / "fedspa-a.json").read_text(encoding="utf-8"))
+    rows = {row["label"]: row for row in found["results"]}
+    shown: dict[str, list[float | None]] = {}
+    for label in fedspa.METHODS:
+        of_all = rows.get("FedAvg, the same run's global model" if label == "FedAvg-FT" else f"{label}: its dense global model")
+        paper = (of_all if label == "FedAvg-FT" else rows[label])["paper"]
+        sent = rows[f"{label}: payload over dense"]["ours"]
+        shown[label] = [rows[label]["ours"], paper, of_all and of_all["ours"], sent]
+    return shown
 
 
 def mask_search() -> Rows:

@@ -144,6 +144,7 @@ TABLES = {
     "PFLEGO, figure 9": Source(record_tables.rates, made=("pflego-tau.json", "pflego-share.json", "pflego-rates.json")),
     "PFLEGO, table 3": Source(record_tables.seconds_of_a_round, made=("pflego-seconds.json",)),
     "FedSpa": NO_SOURCE,
+    "FedSpa, setting A": Source(record_tables.setting_a, made=("fedspa-a.json",)),
     "FedSpa, single runs": NO_SOURCE,
     "FedSpa, seeds": NO_SOURCE,
     "FedSpa, figure 1": Source(record_tables.over_costs, made=("fedspa-pareto.json",)),
