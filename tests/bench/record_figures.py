@@ -152,10 +152,15 @@ def offers() -> Rows:
     }
 
 
-def beside_pfllib() -> Rows:
-    rows = {row[0]: [*row[1:6], *row[7:]] for row in pfllib.rows(RESULTS / "pfllib")}
+def beside_pfllib(table: pfllib.Comparison = pfllib.TABLES[15]) -> Rows:
+    rows = {row[0]: [*row[1:6], *row[7:]] for row in pfllib.rows(RESULTS / "pfllib", table)}
     names = {name: re.sub("global$", "global model", re.sub("personal$", "own models", name)) for name in rows}
     return {names[name]: [value for value, _ in figures(" ".join(cells))] for name, cells in rows.items()}
+
+
+def best_of_pfllib() -> Rows:
+    """Return by run the last and the best accuracy in percent, and the round of the best one, on a tenth."""
+    return {name: [float(each) for each in cells] for name, *cells in pfllib.best(RESULTS / "pfllib", pfllib.TENTH)}
 
 
 def beside_adapted() -> Rows:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bench.papers import fedspa_pareto
+from bench.papers import fedspa_pareto, pfllib
 from bench.papers.comparison import COMPARISON
 from bench.papers.comparison_run import RESULTS
 from bench.papers.energy import ENERGY
@@ -173,6 +173,8 @@ TABLES = {
     },
     "adapted": Source(records.beside_adapted, made=("adapted/*.json",)),
     "PFLlib": Source(records.beside_pfllib, made=("pfllib/*-[123]-[ep]*.json",)),
+    "PFLlib, a tenth": Source(partial(records.beside_pfllib, pfllib.TENTH), made=("pfllib/*-tenth-*.json",)),
+    "PFLlib, a tenth, best": Source(records.best_of_pfllib),
 }  # of the page, in order
 
 
