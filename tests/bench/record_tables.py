@@ -198,15 +198,16 @@ def point_name(label: str) -> str:
 
 
 def setting_a() -> Rows:
-    """Return by method the accuracy of own models, the paper's, the accuracy of the global model and payload / dense."""
+    """Return by method the accuracies of own models, of the paper and of the global model, and the payload over dense."""
     found = json.loads((RESULTS / "fedspa-a.json").read_text(encoding="utf-8"))
     rows = {row["label"]: row for row in found["results"]}
     shown: dict[str, list[float | None]] = {}
     for label in fedspa.METHODS:
-        of_all = rows.get("FedAvg, the same run's global model" if label == "FedAvg-FT" else f"{label}: its dense global model")
-        paper = (of_all if label == "FedAvg-FT" else rows[label])["paper"]
+        is_adapted = label == "FedAvg-FT"
+        common = rows.get("FedAvg, the same run's global model" if is_adapted else f"{label}: its dense global model")
+        paper = rows["FedAvg, the same run's global model" if is_adapted else label]["paper"]
         sent = rows[f"{label}: payload over dense"]["ours"]
-        shown[label] = [rows[label]["ours"], paper, of_all and of_all["ours"], sent]
+        shown[label] = [rows[label]["ours"], paper, common and common["ours"], sent]
     return shown
 
 
