@@ -198,7 +198,7 @@ def point_name(label: str) -> str:
 
 
 def setting_a() -> Rows:
-    """Return by method the accuracies of own models, of the paper and of the global model, and the payload over dense."""
+    """Return by method the accuracies of own models, of the paper and of the global model, and payload over dense."""
     found = json.loads((RESULTS / "fedspa-a.json").read_text(encoding="utf-8"))
     rows = {row["label"]: row for row in found["results"]}
     shown: dict[str, list[float | None]] = {}
