@@ -103,6 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         "peers": trainers.main,
         "pictures": lambda rest: importlib.import_module("bench.pictures").main(rest),  # it needs matplotlib
         "ray": ray_rounds.main,
+        "simulators": lambda rest: importlib.import_module("bench.simulators.command").main(rest),
         "sparse": sparse.main,
     }
     if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them

@@ -1,0 +1,119 @@
+"""`python -m bench simulators`: edgefl's simulation beside a bare loop in PyTorch, in turns, one thread each.
+
+Every run is a process of its own. The processor time is that of the rounds, without imports and without reading data.
+The rounds have no evaluation; the last global model is tested on all clients' test samples. Other simulators are not
+run: each needs an environment of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bench import machine
+from bench.figures import Figure, print_json, print_table
+from bench.processes import ROOT, python
+from bench.simulators import torch_side
+from bench.simulators.task import MODELS, SHAPES, Result, Shape
+from edgefl.experiment.data.catalog import load
+
+SIDES = ("edgefl", "torch")
+BAND = 0.03  # of accuracy: the sides draw other clients and orders of samples
+QUICK = {"few-large": Shape(4, 30, 2), "many-small": Shape(12, 20, 3)}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command, and return 1 if the accuracies of the sides differ by more than BAND."""
+    options = _parser().parse_args(arguments)
+    shapes = QUICK if options.quick else {name: SHAPES[name] for name in options.shapes.split(",")}
+    rounds, starts = (3, 1) if options.quick else (options.rounds, options.starts)
+    facts = machine.facts()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = list(_figures(Path(folder), shapes, options.data_dir, rounds, starts, options.quick))
+    (print_json if options.json else print_table)(facts, figures)
+    off = [each for each in figures if each.bar is not None and each.unit == "points" and each.value > each.bar]
+    return int(bool(off) and not options.quick)
+
+
+def _figures(
+    folder: Path, shapes: dict[str, Shape], data_dir: str | None, rounds: int, starts: int, is_quick: bool
+) -> Iterator[Figure]:
+    for name, shape in shapes.items():
+        file = folder / f"{name}.npz"
+        _save_images(file, shape, data_dir, is_quick)
+        for model in MODELS:
+            _save_first_values(file.with_name(f"{model}.npz"), model)
+            found: dict[str, list[Result]] = {side: [] for side in SIDES}
+            for _ in range(starts):
+                for side in SIDES:
+                    found[side].append(_run(side, file, shape, model, rounds))
+            yield from _compared(f"{name}, {model}", found)
+
+
+def _compared(what: str, found: dict[str, list[Result]]) -> Iterator[Figure]:
+    times = {side: [each.cpu_ms for each in results] for side, results in found.items()}
+    for side, results in found.items():
+        note = "each start: " + ", ".join(f"{each:.2f}" for each in times[side])
+        yield Figure(f"{what}, {side}: processor, a client and round", statistics.median(times[side]), "ms", note=note)
+        yield Figure(f"{what}, {side}: resident, largest", max(each.peak_mb for each in results), "MB")
+        yield Figure(f"{what}, {side}: accuracy", 100 * statistics.mean(each.accuracy for each in results), "%")
+    ratio = statistics.median(times["edgefl"]) / statistics.median(times["torch"])
+    yield Figure(f"{what}: edgefl over torch, processor", ratio, "")
+    left, right = (statistics.mean(each.accuracy for each in found[side]) for side in SIDES)
+    yield Figure(f"{what}: difference of the accuracies", 100 * abs(left - right), "points", 100 * BAND)
+
+
+def _save_images(file: Path, shape: Shape, data_dir: str | None, is_quick: bool) -> None:
+    """Save the images of all clients, as bytes. A quick run has drawn images."""
+    count = shape.clients * shape.images
+    if is_quick:
+        draw = np.random.default_rng(1)
+        x, y = draw.integers(0, 256, (count, 1, 28, 28)).astype(np.uint8), draw.integers(0, 10, count)
+    else:
+        found = load("fashion-mnist", data_dir, fetch=False)
+        x, y = found.x[:count], found.y[:count]
+    np.savez(file, x=x, y=y.astype(np.int64))
+
+
+def _save_first_values(file: Path, model: str) -> None:
+    torch.manual_seed(1)
+    np.savez(file, *(each.detach().numpy() for each in torch_side.model_of(model).parameters()))
+
+
+def _run(side: str, file: Path, shape: Shape, model: str, rounds: int) -> Result:
+    given = map(str, (file, shape.clients, shape.images, shape.per_round, model, rounds))
+    command = python("-m", f"bench.simulators.{side}_side", *given)
+    done = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{side}: {done.stderr[-1000:]}")
+    return Result(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _environment() -> dict[str, str]:
+    one = dict.fromkeys(("EDGEFL_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    return {**os.environ, **one, "PYTHONPATH": str(ROOT)}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench simulators", description=__doc__)
+    parser.add_argument("--shapes", default=",".join(SHAPES), help="names, separated by commas; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=20, help="number of rounds; default: %(default)s")
+    parser.add_argument("--starts", type=int, default=3, help="number of runs of each side; default: %(default)s")
+    parser.add_argument("--data-dir", help="directory with the files of Fashion-MNIST")
+    parser.add_argument("--quick", action="store_true", help="few drawn images: shows that it runs, and not how fast")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON for each figure")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

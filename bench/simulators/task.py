@@ -1,0 +1,88 @@
+"""The task that all simulators solve: FedAvg on Fashion-MNIST with equal parts of its training images.
+
+Client k owns the images from k * images on. It tests on the last tenth of its images, and trains on the others. Pixels
+are x / 255. A side prints one line of JSON with its `Result`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+BATCH, RATE, TESTED = 10, 0.05, 10
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a federation: `clients` of `images` each, of whom `per_round` train in a round."""
+
+    clients: int
+    images: int
+    per_round: int
+
+    @property
+    def tests(self) -> int:
+        """Test samples of a client."""
+        return max(1, self.images // TESTED)
+
+
+SHAPES = {"few-large": Shape(100, 420, 10), "many-small": Shape(1_000, 42, 50)}
+MODELS = ("mlp", "cnn")
+
+
+@dataclass
+class Result:
+    """The result of one run of a side.
+
+    cpu_ms    processor time in milliseconds of a client's part in a round, median over the rounds after the first
+    peak_mb   largest resident memory of the process
+    accuracy  share of the test samples that the last global model classifies correctly
+    """
+
+    cpu_ms: float
+    peak_mb: float
+    accuracy: float
+
+
+@dataclass
+class Rounds:
+    """The processor time of the process after each round."""
+
+    shape: Shape
+    marks: list[float] = field(default_factory=list)
+
+    def ended(self) -> None:
+        self.marks.append(time.process_time())
+
+    def result(self, accuracy: float) -> Result:
+        """Return the result, with the memory of this process so far."""
+        spent = [after - before for before, after in zip(self.marks, self.marks[1:], strict=False)]
+        return Result(1e3 * statistics.median(spent) / self.shape.per_round, peak_mb(), accuracy)
+
+
+def peak_mb() -> float:
+    lines = Path(f"/proc/{os.getpid()}/status").read_text().splitlines()
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1e6
+
+
+def first_values(file: Path, model: str) -> list[np.ndarray]:
+    """Return the parameters with which both sides begin, which lie beside the images, in the order of the layers."""
+    with np.load(file.with_name(f"{model}.npz")) as content:
+        return [content[name] for name in content.files]
+
+
+def tell(result: Result) -> None:
+    print(json.dumps(asdict(result)), flush=True)
+
+
+def asked(arguments: Sequence[str]) -> tuple[Path, Shape, str, int]:
+    """Return the file of the images, the shape, the model and the number of rounds that a side was asked for."""
+    file, clients, images, per_round, model, rounds = arguments
+    return Path(file), Shape(int(clients), int(images), int(per_round)), model, int(rounds)

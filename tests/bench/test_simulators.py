@@ -1,0 +1,69 @@
+"""`bench simulators`: both sides have models of one size, count the rounds alike, and are compared by medians."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+
+from bench.simulators import command, edgefl_side, torch_side
+from bench.simulators.task import MODELS, SHAPES, Result, Rounds, Shape
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_both_sides_have_the_layers_of_one_model(name: str) -> None:
+    values = [each.detach().numpy() for each in torch_side.model_of(name).parameters()]
+    model, theirs = edgefl_side.model_of(name, values), [value.shape for value in values]
+    model.graph.check(model.params)
+    assert [value.shape for value in model.params.values()] == theirs
+    if name == "mlp":
+        assert sum(map(math.prod, theirs)) == 159_010
+
+
+def test_a_round_of_the_loop_is_the_mean_of_the_models_of_its_clients() -> None:
+    torch.manual_seed(3)
+    shape = Shape(clients=2, images=11, per_round=2)
+    x, y = torch.rand(22, 1, 28, 28), torch.arange(22) % 10
+    model = torch_side.model_of("mlp")
+    first = {name: value.clone() for name, value in model.state_dict().items()}
+    ends = []
+    for client in range(2):
+        alone = torch_side.model_of("mlp")
+        alone.load_state_dict(first)
+        torch_side.train(alone, x[11 * client : 11 * client + 10], y[11 * client : 11 * client + 10])  # one batch
+        ends.append(alone.state_dict())
+    torch_side.one_round(model, shape, x, y)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, (ends[0][name] + ends[1][name]) / 2)
+        assert not torch.equal(value, first[name])
+
+
+def test_the_time_of_a_client_is_that_of_a_median_round_after_the_first() -> None:
+    rounds = Rounds(SHAPES["few-large"], [0.0, 5.0, 5.1, 5.3, 5.4])
+    assert rounds.result(0.5).cpu_ms == pytest.approx(15.0)  # rounds of 5.0, .1, .2 and .1 s, with 10 clients each
+
+
+def test_sides_are_compared_by_their_medians() -> None:
+    found = {
+        "edgefl": [Result(2.0, 100.0, 0.8), Result(1.0, 90.0, 0.8), Result(9.0, 95.0, 0.8)],
+        "torch": [Result(4.0, 300.0, 0.7)],
+    }
+    figures = {each.what: each for each in command._compared("x", found)}
+    assert figures["x: edgefl over torch, processor"].value == 0.5
+    assert figures["x, edgefl: resident, largest"].value == 100.0
+    off = figures["x: difference of the accuracies"]
+    assert off.value == pytest.approx(10.0) and off.bar == 3.0
+
+
+def test_a_quick_run_has_figures_of_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--quick", "--json"]) == 0
+    _, *lines = map(json.loads, capsys.readouterr().out.splitlines())
+    for shape in SHAPES:
+        for model in MODELS:
+            for side in command.SIDES:
+                (found,) = (
+                    each for each in lines if each["what"] == f"{shape}, {model}, {side}: processor, a client and round"
+                )
+                assert found["value"] > 0
