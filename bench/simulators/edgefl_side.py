@@ -34,12 +34,12 @@ def model_of(name: str, values: Sequence[np.ndarray]) -> Model:
 
 def main(arguments: list[str]) -> None:
     file, shape, model, rounds = asked(arguments)
-    watch = Rounds(shape)
+    watch, first = Rounds(shape), model_of(model, first_values(file, model))
     with np.load(file) as content, tempfile.TemporaryDirectory() as folder:
         groups = np.repeat(np.arange(shape.clients, dtype=np.int32), shape.images)
         np.savez(f"{folder}/data.npz", x=content["x"], y=content["y"], group=groups)
         run = edgefl.simulate(
-            "fedavg", model=model_of(model, first_values(file, model)), data=f"{folder}/data.npz", directory=f"{folder}/run",
+            "fedavg", model=first, data=f"{folder}/data.npz", directory=f"{folder}/run",
             clients="all", partition="group", per_round=shape.per_round, rounds=rounds, epochs=1, batch=BATCH, lr=RATE,
             train_share=1 - 1 / TESTED, validation_share=0.0, eval_every=rounds, evaluate_first=False,
             checkpoint_every=rounds, workers=1, progress=False, on_round=lambda record: watch.ended(),
