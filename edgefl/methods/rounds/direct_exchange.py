@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import NamedTuple
+from weakref import ref
 
 from edgefl.errors import CodecError
 from edgefl.methods.algorithm import Algorithm
@@ -36,33 +37,32 @@ from edgefl.protocol.codec.decoding import check_exchanged
 from edgefl.protocol.codec.encoding import Sizes, payload_sizes
 from edgefl.protocol.codec.neurons import encode_neurons
 
-CACHED = 256  # updates that a cache remembers, at most
+CACHED = 256  # updates whose facts a cache remembers, at most
 
 
 class Facts(NamedTuple):
     """The sizes of an update as a payload, and the neurons to which the update is restricted, or None."""
 
-    update: Update
     sizes: Sizes
     selection: NeuronSet | None
 
 
 class UpdateFacts:
-    """The facts of the last updates, for updates that several plans of a round carry."""
+    """The facts of the last updates, for updates that several plans of a round carry. The updates are not kept."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self._spec = spec
-        self._known: dict[int, Facts] = {}
+        self._known: dict[int, tuple[ref[Update], Facts]] = {}
 
     def of(self, update: Update) -> Facts:
         """Return the facts of an update. Raises CodecError for an update that is not of this model."""
-        found = self._known.get(id(update))
-        if found is None or found.update is not update:
+        of, found = self._known.get(id(update), (None, None))
+        if of is None or found is None or of() is not update:
             check_exchanged(update, self._spec)
-            found = Facts(update, payload_sizes(update, self._spec), selection_in({"": update}, self._spec))
+            found = Facts(payload_sizes(update, self._spec), selection_in({"": update}, self._spec))
             if len(self._known) >= CACHED:
                 self._known.clear()
-            self._known[id(update)] = found
+            self._known[id(update)] = ref(update), found
         return found
 
 

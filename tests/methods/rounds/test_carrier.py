@@ -5,7 +5,9 @@ tests/study/simulation/test_simulate_torch.py compares both for every client of 
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -86,8 +88,19 @@ def test_facts_are_those_of_the_update_and_not_of_an_earlier_one_in_its_place() 
     facts = UpdateFacts(rounds.spec)
     assert facts.of(update) is facts.of(update)
     part = Update(dict(list(update.blocks.items())[:1]))
-    facts._known[id(part)] = facts.of(update)
+    facts._known[id(part)] = ref(update), facts.of(update)
     assert facts.of(part).sizes.values < facts.of(update).sizes.values
+
+
+def test_facts_keep_no_update() -> None:
+    rounds = Rounds(METHODS[1])
+    facts, updates = UpdateFacts(rounds.spec), [plan.payload[MODEL] for plan in rounds.plans(1)]
+    for update in updates:
+        facts.of(update)
+    kept = [ref(update) for update in updates]
+    del update, updates
+    gc.collect()
+    assert [each() for each in kept] == [None] * len(kept)
 
 
 def test_a_plan_of_unknown_parameters_is_refused() -> None:
