@@ -28,7 +28,7 @@ MODULES = modules()
 
 @dataclass
 class Contents:
-    """What a module has in it, wherever in the module it stands."""
+    """The content of a module, wherever in the module it stands."""
 
     docstring: str | None
     imports: list[str] = field(default_factory=list)  # absolute names: `from a import b` gives a.b

@@ -1,4 +1,4 @@
-"""What `pip install edgefl` alone installs is enough for every command's module, and for a run of server and device."""
+"""The packages that `pip install edgefl` installs are enough for every command, and for a run of server and device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a served run lets in, with real processes and sockets: every stranger is refused with one line on both sides,
+"""A served run of real processes and sockets lets nobody in without a key: every stranger is refused with one line on both sides,
 while the run goes on and ends as if nobody had tried.
 
 In each run the server and all devices but LAST take part, so that round 1 stays open until the strangers have had their

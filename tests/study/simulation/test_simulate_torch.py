@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edgefl.experiment.settings import Settings
@@ -28,12 +29,14 @@ OWN: dict[str, dict[str, Any]] = {
 WITHOUT_STATISTICS = ("pflego", "fedrecon")
 
 
-def run(path: Path, name: str, make: MakeLearner) -> dict[str, Any]:
+def run(path: Path, name: str, make: MakeLearner, per_round: int = 2, check_wire: int | None = None) -> dict[str, Any]:
+    """Return the end of a run. By default the messages of every client are compared where edgefl's kernels train."""
     path.mkdir()
     _, _, clients = federation(path, (name,), name not in WITHOUT_STATISTICS)
     journal = Journal(path / "run")
-    method = build(name, OPTIONS | OWN.get(name, {}))
-    settings = Settings(rounds=2, eval_every=1, check_wire=int(make is GraphLearner))  # 1 compares every message
+    method = build(name, OPTIONS | OWN.get(name, {}) | {"per_round": per_round})
+    every = int(make is GraphLearner) if check_wire is None else check_wire
+    settings = Settings(rounds=2, eval_every=1, check_wire=every)
     state = simulate(method, clients, settings, journal, make=make)
     kept = [journal.load_client_state(client) for client in range(CLIENTS)]
     log_records = list(journal.metrics())
@@ -54,6 +57,22 @@ def test_methods_end_where_they_end_on_kernels(name: str, tmp_path: Path) -> Non
         assert_close(mine or {}, theirs or {})
     assert payloads(found) == payloads(native)
     assert scored(found) == scored(native)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [*((name, GraphLearner) for name in METHODS), *((name, TorchLearner) for name in ("fedspu", "pflego", "ditto"))],
+)
+def test_no_client_changes_the_reply_of_a_client_before_it(name: str, make: MakeLearner, tmp_path: Path) -> None:
+    """One learner plays all clients of a round, and only the first one is carried by messages, which copy its reply."""
+    direct = run(tmp_path / "direct", name, make, per_round=CLIENTS, check_wire=0)
+    copied = run(tmp_path / "copied", name, make, per_round=CLIENTS, check_wire=1)
+    assert bits(direct["state"]) == bits(copied["state"])
+    assert [each and bits(each) for each in direct["kept"]] == [each and bits(each) for each in copied["kept"]]
+
+
+def bits(arrays: dict[str, Any]) -> dict[str, bytes]:
+    return {name: np.asarray(value).tobytes() for name, value in arrays.items()}
 
 
 def payloads(found: dict[str, Any]) -> list[Any]:
