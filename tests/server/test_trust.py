@@ -1,5 +1,5 @@
-"""A served run of real processes and sockets lets nobody in without a key: every stranger is refused with one line on both sides,
-while the run goes on and ends as if nobody had tried.
+"""Real processes and sockets: a served run refuses every stranger with one line on both sides, goes on, and ends as if
+nobody had tried.
 
 In each run the server and all devices but LAST take part, so that round 1 stays open until the strangers have had their
 turn. Then LAST joins, and the run must end bit-identical to its simulation.
