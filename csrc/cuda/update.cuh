@@ -12,17 +12,31 @@ using namespace parameters;
 
 // ---- clipping ------------------------------------------------------------------------------------------------------
 
-EFL_KERNEL(sum_squares, 256) {
+// Each block writes the sum of its threads. One block alone adds its sum to the total.
+EFL_DEVICE void put_sum(double sum, double* sums) {
     EFL_SHARED double shared[256];
+    sum = block_sum<256>(sum, shared);
+    if (threadIdx.x > 0) return;
+    if (gridDim.x == 1) *sums += sum;
+    else sums[blockIdx.x] = sum;
+}
+
+EFL_KERNEL(sum_squares, 256) {
     double sum = 0;
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
         const double x = a.x[i];
         sum = fma(x, x, sum);  // a square is exact
     }
-    sum = block_sum<256>(sum, shared);
-    if (threadIdx.x > 0) return;
-    if (gridDim.x == 1) *a.sums += sum;
-    else a.sums[blockIdx.x] = sum;
+    put_sum(sum, a.sums);
+}
+
+EFL_KERNEL(sum_squared_changes, 256) {
+    double sum = 0;
+    for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
+        const double change = double(a.x[i]) - double(a.before[i]);
+        sum = fma(change, change, sum);
+    }
+    put_sum(sum, a.sums);
 }
 
 // In one block.
@@ -32,6 +46,11 @@ EFL_KERNEL(add_squares, 256) {
     for (Size i = threadIdx.x; i < a.count; i += 256) sum += a.sums[i];
     sum = block_sum<256>(sum, shared);
     if (threadIdx.x == 0) *a.total += sum;
+}
+
+EFL_KERNEL(add_scaled, 256) {
+    const Size i = thread_of_grid();
+    if (i < a.count) a.total[i] += *a.factor * double(a.x[i]);
 }
 
 EFL_KERNEL(clip_scale, 1) {

@@ -1,4 +1,4 @@
-// Stochastic gradient descent in place on a block, and the squared norm that clipping needs.
+// Stochastic gradient descent in place on a block, the squared norm that clipping needs, and sums of a server.
 //
 // The update multiplies, then adds (never fused), so that every ISA and every segment length gives the same bits.
 
@@ -103,13 +103,34 @@ static efl_status nesterov_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl
     return EFL_OK;
 }
 
-// Eight running sums in float64, added in pairs at the end: the order depends on count alone, also across ISAs.
-static efl_status sum_squares_f32(const float* x, efl_int64 count, double* total) {
-    double lane[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+// The sum of the squares of value(i) for i < count. LANES running sums in float64, added in pairs at the end: the order
+// depends on count alone, also across ISAs.
+template <int LANES, class Value>
+static inline double sum_of_squares(int64_t count, Value&& value) {
+    double lane[LANES] = {};
     int64_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        for (int k = 0; k < 8; ++k) lane[k] += double(x[i + k]) * double(x[i + k]);
-    for (int k = 0; i < count; ++i, ++k) lane[k] += double(x[i]) * double(x[i]);
-    *total += ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; ++k) lane[k] += value(i + k) * value(i + k);
+    for (int k = 0; i < count; ++i, ++k) lane[k] += value(i) * value(i);
+    for (int half = LANES / 2; half; half /= 2)
+        for (int k = 0; k < half; ++k) lane[k] += lane[k + half];
+    return lane[0];
+}
+
+static efl_status sum_squares_f32(const float* x, efl_int64 count, double* total) {
+    *total += sum_of_squares<8>(count, [=](int64_t i) { return double(x[i]); });
+    return EFL_OK;
+}
+
+static efl_status sum_squared_changes_f32(const float* x, const float* before, efl_int64 count, double* total) {
+    *total += sum_of_squares<32>(count, [=](int64_t i) { return double(x[i]) - double(before[i]); });
+    return EFL_OK;
+}
+
+static efl_status add_scaled_f32(double* total, const float* x, efl_int64 count, const double* factor) {
+    const double by = *factor;
+    split(count, 2, [=](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) total[i] += by * double(x[i]);
+    });
     return EFL_OK;
 }

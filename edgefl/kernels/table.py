@@ -1355,6 +1355,21 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             contract="*total += sum of x^2, in float64, in an order that depends on count alone.",
         ),
         Signature(
+            "sum_squared_changes",
+            "x[*] before[*] total:float64[1]+",
+            "total += sum of (x - before)^2 in float64",
+            c=InC("x before count=inner total"),
+            contract="*total += sum of (x - before)^2, in float64, in an order that depends on count alone.",
+        ),
+        Signature(
+            "add_scaled",
+            "total:float64[*]+ x[*] factor:float64[1]",
+            "total += factor x in float64, the product rounded first",
+            c=InC("total x count=inner factor"),
+            contract="total[i] += *factor * x[i], in float64: the product is rounded, then the sum.",
+            cuda="total x factor count",
+        ),
+        Signature(
             "clip_scale",
             "total:float64[1] max_norm:real scale[1]!",
             "scale = min(1, max_norm / (sqrt(total) + 1e-6))",

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from edgefl.methods.vector_sums import add_scaled
 from edgefl.models.neurons.block_index import Axes, Flat
 from edgefl.models.neurons.update import Array, Block, Update
 
 if TYPE_CHECKING:
     from edgefl.models.graph import Params
     from edgefl.models.neurons.model_spec import ModelSpec
-
-CACHED = 2**14  # float64 values of one part of a sum, 128 kB
 
 
 class Mean:
@@ -59,7 +58,7 @@ class Mean:
         self._count(client, weight)
         for name, block in update.blocks.items():
             if block.index is None:
-                _add_whole(self.total[name], block.values, weight)
+                add_scaled(self.total[name], block.values, weight)
             else:
                 add_at(self.total[name], block.index, block.values.astype(np.float64) * weight)
             if block.index is None and (name in self._of_all or not self._weight[name].any()):
@@ -123,15 +122,6 @@ def add_at(array: Array, index: Axes | Flat | None, amount: Array | float) -> No
         array.reshape(-1)[index.ids] += amount
     else:
         array[_axes(index)] += amount
-
-
-def _add_whole(total: Array, values: Array, weight: float) -> None:
-    """Add weight * values to `total`, a part at a time, so that products stay in the processor's cache."""
-    total, values = total.reshape(-1), values.reshape(-1)
-    for start in range(0, values.size, CACHED):
-        part = values[start : start + CACHED].astype(np.float64)
-        part *= weight
-        total[start : start + CACHED] += part
 
 
 def _axes(index: Axes) -> tuple[NDArray[np.int32] | slice, ...]:

@@ -637,6 +637,17 @@ def sum_squares(before: Args, after: Args) -> Bounds:
     return {"total": (4 + 2 * math.sqrt(before["x"].size)) * 2.0**-53 * after["total"]}
 
 
+def sum_squared_changes(before: Args, after: Args) -> Bounds:
+    """Two roundings of a term in float64, and those of the sum."""
+    return {"total": (6 + 2 * math.sqrt(before["x"].size)) * 2.0**-53 * after["total"]}
+
+
+def add_scaled(before: Args, after: Args) -> Bounds:
+    """One rounding in float64 of the product and one of the sum."""
+    product = np.abs(before["factor"] * before["x"])
+    return {"total": 2.0**-52 * (np.abs(before["total"]) + 2 * product)}
+
+
 def clip_scale(before: Args, after: Args) -> Bounds:
     return {"scale": growth(1) * after["scale"]}
 
@@ -702,5 +713,7 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "linear_update": linear_update,
     "sgd": sgd,
     "sum_squares": sum_squares,
+    "sum_squared_changes": sum_squared_changes,
+    "add_scaled": add_scaled,
     "clip_scale": clip_scale,
 }

@@ -27,12 +27,17 @@ def cases() -> Iterator[Case]:
     yield from sgd_cases()
     for size in (0, *WIDTHS, 1000):
         yield Case("sum_squares", str(size), lambda rng, n=size: {"x": normal(rng, n), "total": np.array([0.5])})
+        yield Case("sum_squared_changes", str(size), lambda rng, n=size: changes(rng, n))
+        yield Case("add_scaled", str(size), lambda rng, n=size: scaled(rng, n))
     for total, norm in ((0.0, 1.0), (4.0, 1.0), (4.0, 100.0), (1e-12, 1e-3), (1e20, 5.0), (9.0, 0.0)):
         args = {"total": np.array([total]), "max_norm": norm}
         yield Case("clip_scale", f"{total:g}-{norm:g}", lambda rng, a=args: {**a, "scale": blank(1)})
     big, everything, momentum = (64, 48, 25), SGD_VARIANTS["everything"], SGD_VARIANTS["momentum"]
     yield Case("sum_squares", "ordinary", lambda rng: {"x": normal(rng, 9), "total": np.zeros(1)})
     yield Case("sum_squares", "large", lambda rng: {"x": normal(rng, 200_001), "total": np.zeros(1)})
+    for label, size in {"ordinary": 9, "large": 200_001}.items():
+        yield Case("sum_squared_changes", label, lambda rng, n=size: changes(rng, n))
+        yield Case("add_scaled", label, lambda rng, n=size: scaled(rng, n))
     for label in ("ordinary", "large"):
         yield Case("clip_scale", label, lambda rng: {"total": np.array([7.0]), "max_norm": 1.0, "scale": blank(1)})
     yield from nesterov_cases()
@@ -40,6 +45,14 @@ def cases() -> Iterator[Case]:
     yield Case("sgd", "ordinary", lambda rng: sgd(rng, (6, 4, 3), everything, ("odd", "but_one")))
     yield Case("sgd", "large", lambda rng: sgd(rng, big, everything, ("all", "all")))
     yield Case("sgd", "large-chosen", lambda rng: sgd(rng, big, momentum, ("odd", "but_one")))
+
+
+def changes(rng: Rng, size: int) -> Args:
+    return {"x": normal(rng, size), "before": normal(rng, size), "total": np.array([0.5])}
+
+
+def scaled(rng: Rng, size: int) -> Args:
+    return {"total": rng.standard_normal(size), "x": normal(rng, size), "factor": np.array([0.1])}
 
 
 def sgd_cases() -> Iterator[Case]:

@@ -775,6 +775,17 @@ def test_sgd_steps_follow_torch(momentum: float, decay: float, clip: float | Non
         close(weight, leaf)
 
 
+def test_sums_of_a_server_follow_numpy() -> None:
+    rng = np.random.default_rng(1)
+    x, before, total, factor = rng.standard_normal(40), rng.standard_normal(40), np.ones(1), np.array([0.3])
+    reference.sum_squared_changes(x, before, total)
+    close(total, tensor(1 + np.linalg.norm(x - before) ** 2))
+    sums = rng.standard_normal(40)
+    expected = tensor(sums + 0.3 * x)
+    reference.add_scaled(sums, x, factor)
+    close(sums, expected)
+
+
 def followed(make: Callable[[Any], Any], step: Callable[[Array, Array, dict[str, Array]], None]) -> None:
     """Eight steps of torch's optimiser and of ours on the same gradients lead to the same weights."""
     rng = np.random.default_rng(1)

@@ -115,8 +115,8 @@ MUTANTS = (
     Mutant(
         "sum-squares-tail",
         "csrc/kernels/update.inl.h",
-        "lane[k] += double(x[i]) * double(x[i]);",
-        "if (i + 1 < count) lane[k] += double(x[i]) * double(x[i]);",
+        "lane[k] += value(i) * value(i);",
+        "if (i + 1 < count) lane[k] += value(i) * value(i);",
         "the last square is left out",
         cases("sum_squares"),
     ),

@@ -42,7 +42,7 @@ EXCEPTIONS = {
     "csrc/kernels/pool/max_strips.inl.h": "tests/kernels/test_native_words.py",
     "csrc/kernels/recurrent.inl.h": CASES.format("gru or lstm or rnn"),
     "csrc/kernels/sdpa.inl.h": CASES.format("sdpa"),
-    "csrc/kernels/update.inl.h": CASES.format("sgd or nesterov or sum_squares"),
+    "csrc/kernels/update.inl.h": CASES.format("sgd or nesterov or sum_squares or sum_squared_changes or add_scaled"),
     "csrc/micro": LARGE.format("linear or conv2d or norm or dropout or gru"),
     "edgefl/__main__.py": "tests/cli/test_cli.py",
     "edgefl/cli": "tests/cli/test_cli.py tests/cli/test_experiment_options.py tests/cli/test_model_commands.py",

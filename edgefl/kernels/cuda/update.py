@@ -9,6 +9,7 @@ declare(
     {
         # Each block writes a sum. One block alone adds to the total.
         "sum_squares": "x sums:float64[]! count",
+        "sum_squared_changes": "x before sums:float64[]! count",
         "add_squares": "sums:float64[] total:float64[]! count",
         "clip_scale": "total max_norm scale",
         # All methods have this part of a step's gradient in common. The arrays but w are compact.
@@ -24,11 +25,20 @@ _LEAST_VALUES, _MOST_BLOCKS = 16 * THREADS, 1024  # least values of a block of s
 
 
 def sum_squares(x: KernelArray, total: KernelArray) -> Launches:
-    blocks = min(-(-x.size // _LEAST_VALUES), _MOST_BLOCKS)
+    return _sum("sum_squares", x.size, total, x=x)
+
+
+def sum_squared_changes(x: KernelArray, before: KernelArray, total: KernelArray) -> Launches:
+    return _sum("sum_squared_changes", x.size, total, x=x, before=before)
+
+
+def _sum(kernel: str, count: int, total: KernelArray, **read: KernelArray) -> Launches:
+    """Return the launches that add a sum to the total: of one block, or of many blocks and then of their sums."""
+    blocks = min(-(-count // _LEAST_VALUES), _MOST_BLOCKS)
     if blocks <= 1:
-        return [launch("sum_squares", min(x.size, THREADS), x=x, sums=total, count=x.size)]
+        return [launch(kernel, min(count, THREADS), **read, sums=total, count=count)]
     sums = Scratch(0, 8 * blocks)
-    squares = tiled("sum_squares", (blocks, 1, 1), x=x, sums=sums, count=x.size)
+    squares = tiled(kernel, (blocks, 1, 1), **read, sums=sums, count=count)
     return [squares, launch("add_squares", 1, sums=sums, total=total, count=blocks)]
 
 

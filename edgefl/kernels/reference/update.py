@@ -1,4 +1,4 @@
-"""The steps of SGD and Adam, and the norm that clips them, in plain numpy."""
+"""The steps of SGD and Adam, the norm that clips them, and the sums of a server, in plain numpy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from ..arrays import Array, Index, all_or
 def sum_squares(x: Array, total: Array) -> None:
     """Add the sum of x^2 to total, in float64."""
     total += np.sum(np.square(x, dtype=np.float64))
+
+
+def sum_squared_changes(x: Array, before: Array, total: Array) -> None:
+    """Add the sum of (x - before)^2 to total, in float64."""
+    total += np.sum(np.square(np.subtract(x, before, dtype=np.float64)))
+
+
+def add_scaled(total: Array, x: Array, factor: Array) -> None:
+    """Add factor x to total, in float64. The product is rounded before it is added."""
+    total += x.astype(np.float64) * factor
 
 
 def clip_scale(total: Array, max_norm: float, scale: Array) -> None:

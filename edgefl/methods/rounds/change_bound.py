@@ -29,6 +29,7 @@ from typing import Literal
 import numpy as np
 
 from edgefl.methods.plan import Reply
+from edgefl.methods.vector_sums import sum_of_squares
 from edgefl.methods.weighted_mean import values_at
 from edgefl.models.graph import Params
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -85,7 +86,7 @@ def _lengths(update: Update, old: Params, spec: ModelSpec) -> dict[str, float]:
 
 def square_sum(block: Block, old: Array | None) -> float:
     """Return the sum of the squares of a block's changes."""
-    return float(np.square(change(block, old)).sum())
+    return sum_of_squares(block.values, None if old is None else values_at(old, block.index))
 
 
 def roots(squares: dict[str, float], counts: dict[str, int], spec: ModelSpec) -> dict[str, float]:
@@ -143,7 +144,7 @@ def _bounds(middle: Mapping[str, float], factor: float, floors: Mapping[str, flo
 def _floors(old: Params, spec: ModelSpec) -> dict[str, float]:
     """Return the change that every parameter, and the learned parameters together, may make in any case."""
     old = {name: value for name, value in old.items() if spec.params[name].kind != "frozen"}
-    squares = {name: float(np.square(value.astype(np.float64)).sum()) for name, value in old.items()}
+    squares = {name: sum_of_squares(value) for name, value in old.items()}
     sizes = roots(squares, {name: value.size for name, value in old.items()}, spec)
     stats = {name for name in old if spec.params[name].kind == "stat"}
     return {name: size * (FLOOR_OF_STATISTICS if name in stats else FLOOR) for name, size in sizes.items()}

@@ -71,8 +71,12 @@ def is_direct(algorithm: Algorithm, plan: Plan, values: str) -> bool:
 
     A method from elsewhere could reply with views of a learner's arrays, which the next client overwrites.
     """
-    is_own = type(algorithm).__module__.startswith("edgefl.")
-    return values == "float32" and is_own and not plan.masks and plan.held is None
+    return values == "float32" and is_own(algorithm) and not plan.masks and plan.held is None
+
+
+def is_own(algorithm: Algorithm) -> bool:
+    """Return whether a method is one of edgefl's."""
+    return type(algorithm).__module__.startswith("edgefl.")
 
 
 def received_plan(plan: Plan, spec: ModelSpec, facts: UpdateFacts) -> tuple[Plan, Sizes]:

@@ -19,7 +19,6 @@ from edgefl.methods.rounds import change_bound
 from edgefl.methods.rounds.asynchronous import StalenessFactor, at_present
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.methods.rounds.exchange import ReplyClaim
-from edgefl.methods.rounds.quick_lengths import surely_within
 from edgefl.methods.rounds.summed_reply import GroupTotal
 from edgefl.methods.task import State, Task
 from edgefl.models.graph import Graph, Params
@@ -129,8 +128,6 @@ def _bounded(
     replies: Mapping[int, Reply], how: UpdateNormBound, old: change_bound.Old, spec: ModelSpec
 ) -> tuple[dict[int, Reply], dict[int, str]]:
     """Return the replies without those beyond the bound, or with these shortened, and the reasons in words."""
-    if surely_within(replies, how.factor, old, spec):
-        return dict(replies), {}
     found = {client: change_bound.lengths(reply, old, spec) for client, reply in replies.items()}
     most = change_bound.bounds(list(found.values()), how.factor, old, spec)
     words = {client: change_bound.beyond(each, most) for client, each in found.items()}

@@ -26,10 +26,11 @@ from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.carrier import carrier_of
 from edgefl.methods.rounds.client_round import trained
 from edgefl.methods.rounds.diagnosis import GradientSquares, gradient_squares
-from edgefl.methods.rounds.direct_exchange import UpdateFacts
+from edgefl.methods.rounds.direct_exchange import UpdateFacts, is_own
 from edgefl.methods.rounds.exchange import message_of
 from edgefl.methods.rounds.round_metrics import ClientRound
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.task import MODEL
 from edgefl.models.graph import Model, Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.update import Update
@@ -62,18 +63,27 @@ class Player:
             self._idle.put(cast.make(Model(cast.federation.graph, copy)))
 
     @contextmanager
-    def learner(self, params: Mapping[str, np.ndarray]) -> Iterator[Learner]:
-        """Yield a learner that holds a copy of `params`, for the length of the with block."""
+    def learner(self, params: Mapping[str, np.ndarray] | None) -> Iterator[Learner]:
+        """Yield a learner that holds a copy of `params`, for the length of the with block.
+
+        params  None: the learner holds values of another client, and its user writes all of them before any is read
+        """
         learner = self._idle.get()
         try:
-            learner.write({name: params[name] for name in self.spec.exchanged})
+            if params is not None:
+                learner.write({name: params[name] for name in self.spec.exchanged})
             yield learner
         finally:
             self._idle.put(learner)
 
     @contextmanager
-    def client_state(self, client: int, kept: StoredClientState | None, untrained: Params) -> Iterator[ClientState]:
-        """Yield the client with what it keeps. Its model is `untrained` if it has never trained, or keeps no model."""
+    def client_state(
+        self, client: int, kept: StoredClientState | None, untrained: Params | None
+    ) -> Iterator[ClientState]:
+        """Yield the client with what it keeps. Its model is `untrained` if it has never trained, or keeps no model.
+
+        untrained  None: as for `learner`
+        """
         kept = kept or StoredClientState({}, {}, {})
         federation = self.cast.federation
         split = federation.samples_of(client)
@@ -150,7 +160,8 @@ class TrainingJob:
         plan, spec = whole(self.plan, self.shared, common), player.spec
         algorithm, federation, initial, settings, _ = player.cast
         carrier = carrier_of(algorithm, plan, spec, settings.values, player.facts, self.is_checked)
-        with player.client_state(plan.client, kept, initial) as client_state:
+        untrained = None if is_overwritten(algorithm, plan, spec) else initial
+        with player.client_state(plan.client, kept, untrained) as client_state:
             received = carrier.received(algorithm.held(client_state))
             squares = gradient_squares(algorithm, client_state, received) if self.is_diagnosed else None
             reply, seconds = trained(algorithm, federation.graph, client_state, received, time.thread_time)
@@ -164,6 +175,17 @@ class TrainingJob:
         if self.late:
             return Outcome(None, replace(record, status="late"), has_kept)
         return Outcome(answer.reply, record, has_kept, squares)
+
+
+def is_overwritten(algorithm: Algorithm, plan: Plan, spec: ModelSpec) -> bool:
+    """Return whether a method writes the values of a plan into the whole model before it reads any value of the model.
+
+    The methods of edgefl that keep no model do so if a plan has all values. A method from elsewhere may do otherwise.
+    """
+    if algorithm.keeps_model or not is_own(algorithm) or MODEL not in plan.payload:
+        return False
+    blocks = plan.payload[MODEL].blocks
+    return blocks.keys() == set(spec.exchanged) and all(block.index is None for block in blocks.values())
 
 
 def trainings(

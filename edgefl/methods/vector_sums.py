@@ -1,0 +1,33 @@
+"""Sums over the values of whole parameters, in float64: by the kernels for float32, and by numpy for other types.
+
+The kernels read every value once and keep no intermediate arrays. The order of a sum depends on the number of its
+values alone. These sums are on the processor even if the models are trained on a GPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgefl.kernels import best
+from edgefl.models.neurons.update import Array
+
+
+def add_scaled(total: Array, values: Array, factor: float) -> None:
+    """Add factor * values to `total`, a float64 array of the same shape. A product is rounded before it is added."""
+    if values.dtype == np.float32:
+        best().add_scaled(total.reshape(-1), values.reshape(-1), np.array([factor], np.float64))
+    else:
+        total += values * factor
+
+
+def sum_of_squares(values: Array, before: Array | None = None) -> float:
+    """Return the sum of values^2, or of (values - before)^2."""
+    if values.dtype != np.float32 or (before is not None and before.dtype != np.float32):
+        changes = values.astype(np.float64)
+        return float(np.square(changes if before is None else changes - before).sum())
+    total = np.zeros(1)
+    if before is None:
+        best().sum_squares(values.reshape(-1), total)
+    else:
+        best().sum_squared_changes(values.reshape(-1), np.ascontiguousarray(before).reshape(-1), total)
+    return float(total[0])
