@@ -1,1 +1,1 @@
-"""The simulation of one federation by edgefl and by a bare loop in PyTorch, each in a process of its own."""
+"""The simulation of one federation by edgefl, PyTorch and other simulators, each in a process of its own."""

@@ -1,8 +1,8 @@
 """`python -m bench simulators`: edgefl's simulation beside a bare loop in PyTorch, in turns, one thread each.
 
 Every run is a process of its own. The processor time is that of the rounds, without imports and without reading data.
-The rounds have no evaluation; the last global model is tested on all clients' test samples. Other simulators are not
-run: each needs an environment of its own.
+The rounds have no evaluation. The last global model is tested on all clients' test samples. With --peers DIR other
+simulators are run as well, each in an environment of its own, which the command makes in DIR.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +22,13 @@ import torch
 
 from bench import machine
 from bench.figures import Figure, print_json, print_table
-from bench.processes import ROOT, python
+from bench.processes import ROOT
 from bench.simulators import torch_side
+from bench.simulators.peers import PEERS, environment
 from bench.simulators.task import MODELS, SHAPES, Result, Shape
 from edgefl.experiment.data.catalog import load
 
-SIDES = ("edgefl", "torch")
+OURS = ("edgefl", "torch")  # sides that run under the Python of this command
 BAND = 0.03  # of accuracy: the sides draw other clients and orders of samples
 QUICK = {"few-large": Shape(4, 30, 2), "many-small": Shape(12, 20, 3)}
 
@@ -39,24 +40,32 @@ def main(arguments: Sequence[str]) -> int:
     rounds, starts = (3, 1) if options.quick else (options.rounds, options.starts)
     facts = machine.facts()
     with tempfile.TemporaryDirectory() as folder:
-        figures = list(_figures(Path(folder), shapes, options.data_dir, rounds, starts, options.quick))
+        peers = {} if options.peers is None else {name: environment(options.peers, name) for name in PEERS}
+        pythons = {**dict.fromkeys(OURS, sys.executable), **peers}
+        figures = list(_figures(Path(folder), shapes, options.data_dir, rounds, starts, options.quick, pythons))
     (print_json if options.json else print_table)(facts, figures)
     off = [each for each in figures if each.bar is not None and each.unit == "points" and each.value > each.bar]
     return int(bool(off) and not options.quick)
 
 
 def _figures(
-    folder: Path, shapes: dict[str, Shape], data_dir: str | None, rounds: int, starts: int, is_quick: bool
+    folder: Path,
+    shapes: dict[str, Shape],
+    data_dir: str | None,
+    rounds: int,
+    starts: int,
+    is_quick: bool,
+    pythons: Mapping[str, str],
 ) -> Iterator[Figure]:
     for name, shape in shapes.items():
         file = folder / f"{name}.npz"
         _save_images(file, shape, data_dir, is_quick)
         for model in MODELS:
             _save_first_values(file.with_name(f"{model}.npz"), model)
-            found: dict[str, list[Result]] = {side: [] for side in SIDES}
+            found: dict[str, list[Result]] = {side: [] for side in pythons}
             for _ in range(starts):
-                for side in SIDES:
-                    found[side].append(_run(side, file, shape, model, rounds))
+                for side, interpreter in pythons.items():
+                    found[side].append(_run(side, interpreter, file, shape, model, rounds))
             yield from _compared(f"{name}, {model}", found)
 
 
@@ -67,10 +76,12 @@ def _compared(what: str, found: dict[str, list[Result]]) -> Iterator[Figure]:
         yield Figure(f"{what}, {side}: processor, a client and round", statistics.median(times[side]), "ms", note=note)
         yield Figure(f"{what}, {side}: resident, largest", max(each.peak_mb for each in results), "MB")
         yield Figure(f"{what}, {side}: accuracy", 100 * statistics.mean(each.accuracy for each in results), "%")
-    ratio = statistics.median(times["edgefl"]) / statistics.median(times["torch"])
-    yield Figure(f"{what}: edgefl over torch, processor", ratio, "")
-    left, right = (statistics.mean(each.accuracy for each in found[side]) for side in SIDES)
-    yield Figure(f"{what}: difference of the accuracies", 100 * abs(left - right), "points", 100 * BAND)
+    accuracies = [statistics.mean(each.accuracy for each in results) for results in found.values()]
+    for side in [each for each in found if each != "edgefl"]:
+        ratio, bar = statistics.median(times["edgefl"]) / statistics.median(times[side]), PEERS.get(side)
+        yield Figure(f"{what}: edgefl over {side}, processor", ratio, "", None if bar is None else bar.bar)
+    spread = 100 * (max(accuracies) - min(accuracies))
+    yield Figure(f"{what}: largest difference of the accuracies", spread, "points", 100 * BAND)
 
 
 def _save_images(file: Path, shape: Shape, data_dir: str | None, is_quick: bool) -> None:
@@ -90,9 +101,9 @@ def _save_first_values(file: Path, model: str) -> None:
     np.savez(file, *(each.detach().numpy() for each in torch_side.model_of(model).parameters()))
 
 
-def _run(side: str, file: Path, shape: Shape, model: str, rounds: int) -> Result:
+def _run(side: str, interpreter: str, file: Path, shape: Shape, model: str, rounds: int) -> Result:
     given = map(str, (file, shape.clients, shape.images, shape.per_round, model, rounds))
-    command = python("-m", f"bench.simulators.{side}_side", *given)
+    command = [interpreter, "-m", f"bench.simulators.{side}_side", *given]
     done = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{side}: {done.stderr[-1000:]}")
@@ -109,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shapes", default=",".join(SHAPES), help="names, separated by commas; default: %(default)s")
     parser.add_argument("--rounds", type=int, default=20, help="number of rounds; default: %(default)s")
     parser.add_argument("--starts", type=int, default=3, help="number of runs of each side; default: %(default)s")
+    parser.add_argument("--peers", type=Path, help="directory with environments of other simulators, made if missing")
     parser.add_argument("--data-dir", help="directory with the files of Fashion-MNIST")
     parser.add_argument("--quick", action="store_true", help="few drawn images: shows that it runs, and not how fast")
     parser.add_argument("--json", action="store_true", help="print a line of JSON for each figure")

@@ -7,6 +7,7 @@ and one thread. It writes no journal, checks no reply and resumes nothing.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -55,17 +56,24 @@ def accuracy(model: nn.Module, shape: Shape, x: Tensor, y: Tensor) -> float:
     return float((model(x[tested]).argmax(1) == y[tested]).float().mean())
 
 
-def main(arguments: list[str]) -> None:
-    file, shape, name, rounds = asked(arguments)
+def prepared(file: Path, name: str) -> tuple[nn.Module, Tensor, Tensor]:
+    """Return the model with the values with which all sides begin, the images and the labels, for one thread."""
     torch.set_num_threads(1)
     torch.manual_seed(1)
     with np.load(file) as content:
         x = torch.from_numpy(content["x"]).float() / 255
         y = torch.from_numpy(content["y"]).long()
-    model, watch = model_of(name), Rounds(shape)
+    model = model_of(name)
     with torch.no_grad():
         for parameter, value in zip(model.parameters(), first_values(file, name), strict=True):
             parameter.copy_(torch.from_numpy(value))
+    return model, x, y
+
+
+def main(arguments: list[str]) -> None:
+    file, shape, name, rounds = asked(arguments)
+    model, x, y = prepared(file, name)
+    watch = Rounds(shape)
     for _ in range(rounds):
         one_round(model, shape, x, y)
         watch.ended()

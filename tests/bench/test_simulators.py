@@ -52,11 +52,13 @@ def test_sides_are_compared_by_their_medians() -> None:
     found = {
         "edgefl": [Result(2.0, 100.0, 0.8), Result(1.0, 90.0, 0.8), Result(9.0, 95.0, 0.8)],
         "torch": [Result(4.0, 300.0, 0.7)],
+        "pfl": [Result(5.0, 400.0, 0.75)],
     }
     figures = {each.what: each for each in command._compared("x", found)}
     assert figures["x: edgefl over torch, processor"].value == 0.5
+    assert (figures["x: edgefl over pfl, processor"].value, figures["x: edgefl over pfl, processor"].bar) == (0.4, 0.35)
     assert figures["x, edgefl: resident, largest"].value == 100.0
-    off = figures["x: difference of the accuracies"]
+    off = figures["x: largest difference of the accuracies"]
     assert off.value == pytest.approx(10.0) and off.bar == 3.0
 
 
@@ -80,7 +82,7 @@ def test_a_quick_run_has_figures_of_both_sides(capsys: pytest.CaptureFixture[str
     _, *lines = map(json.loads, capsys.readouterr().out.splitlines())
     for shape in SHAPES:
         for model in MODELS:
-            for side in command.SIDES:
+            for side in command.OURS:
                 (found,) = (
                     each for each in lines if each["what"] == f"{shape}, {model}, {side}: processor, a client and round"
                 )
