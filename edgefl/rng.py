@@ -47,6 +47,9 @@ PURPOSES = {
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
+_TURNS = 10  # of Philox4x64-10, whose constants follow
+_FACTORS = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
+_STEPS = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
 
 
 def stream(seed: int, purpose: str, client: int = 0, round: int = 0, extra: int = 0) -> Stream:
@@ -62,6 +65,32 @@ def stream(seed: int, purpose: str, client: int = 0, round: int = 0, extra: int 
     counter = [0, _word("extra", extra), _word("client", client), _word("round", round)]
     start = np.array(counter, np.uint64)
     return Stream(np.random.Philox(_key_type()(key), counter=start))
+
+
+def words_of_clients(seed: int, purpose: str, clients: npt.ArrayLike, n: int) -> npt.NDArray[np.uint64]:
+    """Return the first n words of the streams of many clients, uint64 [clients, n]: a row is stream(...).raw(n).
+
+    clients  ids of the clients, in [0, 2^63)
+    Raises   ValueError like `stream`
+    """
+    stream(seed, purpose)  # checks both
+    ids = np.asarray(clients, np.uint64)[:, None]
+    blocks = np.arange(1, -(-_count("n", n) // 4) + 1, dtype=np.uint64)[None, :]
+    zeros = np.zeros((len(ids), blocks.size), np.uint64)
+    counter = [zeros + blocks, zeros, zeros + ids, zeros]
+    words = _philox(counter, seed, PURPOSES[purpose])
+    return np.stack(words, axis=-1).reshape(len(ids), -1)[:, :n]
+
+
+def _philox(counter: list[npt.NDArray[np.uint64]], *key: int) -> list[npt.NDArray[np.uint64]]:
+    """Return the four words of Philox4x64-10 for each block's counter."""
+    a, b, c, d = counter
+    for turn in range(_TURNS):
+        first, second = (np.uint64((word + turn * step) % 2**64) for word, step in zip(key, _STEPS, strict=True))
+        high_a, low_a = _high_product(a, _FACTORS[0]), a * _FACTORS[0]
+        high_c, low_c = _high_product(c, _FACTORS[1]), c * _FACTORS[1]
+        a, b, c, d = high_c ^ b ^ first, low_c, high_a ^ d ^ second, low_a
+    return [a, b, c, d]
 
 
 def sample_ids(key: int, n: int, k: int) -> npt.NDArray[np.int32]:
@@ -156,7 +185,7 @@ class Stream:
         return np.random.RandomState(self._bits)
 
 
-def _high_product(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _high_product(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64] | np.uint64) -> npt.NDArray[np.uint64]:
     """Return the upper 64 bits of the 128-bit products a * b, computed from 32-bit halves.
 
     No partial sum exceeds 2^64 - 1.

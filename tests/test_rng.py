@@ -80,6 +80,14 @@ def test_drawing_in_parts_gives_the_same_words() -> None:
     assert whole.raw(11).tolist() == [word for n in (0, 1, 3, 7) for word in parts.raw(n).tolist()]
 
 
+@pytest.mark.parametrize("n", [0, 1, 4, 5, 41])
+def test_words_of_many_clients_are_those_of_their_streams(n: int) -> None:
+    clients, seed = [0, 1, 77, 2**40, 2**63 - 1], 2**64 - 3
+    found = rng.words_of_clients(seed, rng.SPLIT, clients, n)
+    expected = [rng.stream(seed, rng.SPLIT, client=client).raw(n) for client in clients]
+    np.testing.assert_array_equal(found, np.stack(expected))
+
+
 def test_streams_with_different_names_differ() -> None:
     names = [(0, rng.INIT), (1, rng.INIT), (0, rng.DATA), (0, rng.INIT, 1), (0, rng.INIT, 0, 1), (0, rng.INIT, 0, 0, 1)]
     starts = {rng.stream(*name).key() for name in names}

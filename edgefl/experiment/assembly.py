@@ -18,10 +18,11 @@ from edgefl.errors import GraphError, expected_name
 from edgefl.experiment.array_data import OwnData
 from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.data.catalog import shape_of
+from edgefl.experiment.data.client_splits import ClientSplits, split_clients
 from edgefl.experiment.data.dataset import Array, DataSet, Shape
 from edgefl.experiment.data.missing_values import with_means
 from edgefl.experiment.data.partition_by_name import partition_samples, partition_with_test
-from edgefl.experiment.data.split import Indices, Split, parts, split, split_by_time
+from edgefl.experiment.data.split import Split, parts, split_by_time
 from edgefl.experiment.data_meaning import DataMeaning
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import NAMED, check_fits, in_order_of
@@ -120,7 +121,7 @@ def _federations(seeds: Sequence[Experiment], model: Model | None, data: DataSet
     for one in seeds:
         splits = _splits(one, data)
         clients, held_out = splits[: one.clients], splits[one.clients :]
-        complete = with_means(data, [client.train for client in clients])
+        complete = with_means(data, (client.train for client in clients))
         samples = samples if samples and complete is data else _samples(one, complete, loss, graph)
         owned, common = samples
         yield Federation(graph, owned, clients, one.seed, common, weights, meaning, data.columns, held_out)
@@ -189,7 +190,7 @@ def _samples(experiment: Experiment, data: DataSet, loss: Loss, graph: Graph) ->
     return owned, common
 
 
-def _splits(experiment: Experiment, data: DataSet) -> tuple[Split, ...]:
+def _splits(experiment: Experiment, data: DataSet) -> ClientSplits:
     """Return every client's training, validation and test samples, as indices into the samples that clients own.
     Clients that never take part come last.
     """
@@ -202,24 +203,24 @@ def _splits(experiment: Experiment, data: DataSet) -> tuple[Split, ...]:
             raise
         asked = f"clients={experiment.clients} and held_out={experiment.held_out} more"
         raise ValueError(f"{asked}: {error}") from None
-    return tuple(_split(experiment, data, client, client_samples) for client, client_samples in enumerate(partitions))
+    shares = experiment.train_share, experiment.validation_share
 
+    def who(client: int) -> str:
+        if data.groups is None or experiment.partition != "group":
+            return f"client {client}"
+        return f"client {client}, group {data.name_of_group(int(data.groups[partitions[client][0]]))},"
 
-def _split(experiment: Experiment, data: DataSet, client: int, client_samples: Indices) -> Split:
-    """Split the samples that a client owns into training, validation and test samples."""
-    parts, who = (experiment.train_share, experiment.validation_share), f"client {client}"
-    if data.groups is not None and experiment.partition == "group":
-        who = f"client {client}, group {data.name_of_group(int(data.groups[client_samples[0]]))},"
     if experiment.split != "time":
-        return split(client_samples, experiment.seed, client, *parts, who)
+        return split_clients(partitions, experiment.seed, *shares, who)
     if data.times is None:
         raise ValueError(
             f"split=time with data={data.name}, which has no times; expected a column of times (--time NAME)"
         )
-    return split_by_time(client_samples, data.times, *parts, who)
+    times = data.times
+    return ClientSplits.of([split_by_time(own, times, *shares, who(client)) for client, own in enumerate(partitions)])
 
 
-def _splits_with_published_test(experiment: Experiment, data: DataSet) -> tuple[Split, ...]:
+def _splits_with_published_test(experiment: Experiment, data: DataSet) -> ClientSplits:
     """Give every client its share of the training part, split into training and validation samples, and for testing its
     share of the published test part. In the clients' samples the test part follows the training part.
     """
@@ -229,7 +230,7 @@ def _splits_with_published_test(experiment: Experiment, data: DataSet) -> tuple[
         stream = rng.stream(experiment.seed, rng.SPLIT, client=client)
         train, validation, _ = parts(client_samples, stream, 1.0, experiment.validation_share)
         clients.append(Split(train, validation, test + np.int32(len(data.y))))
-    return tuple(clients)
+    return ClientSplits.of(clients)
 
 
 def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> None:

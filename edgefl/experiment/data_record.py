@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -93,5 +94,10 @@ def _parts(record: DataRecord) -> str:
 
 def _add(digest: Any, *arrays: np.ndarray) -> None:
     for array in map(np.ascontiguousarray, arrays):
-        digest.update(json.dumps([array.dtype.str, array.shape]).encode())
+        digest.update(_head(array.dtype.str, array.shape))
         digest.update(array.reshape(-1).view(np.uint8).data)
+
+
+@lru_cache
+def _head(dtype: str, shape: tuple[int, ...]) -> bytes:
+    return json.dumps([dtype, shape]).encode()

@@ -7,10 +7,11 @@ is read from its file into one of a few learners, and written back after trainin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgefl import rng
+from edgefl.experiment.data.client_splits import training_counts
 from edgefl.experiment.data.split import Split
 from edgefl.experiment.data_meaning import NOTHING_SAID, DataMeaning
 from edgefl.learning import Samples
@@ -34,13 +35,13 @@ class Federation:
 
     graph: Graph
     data: Samples
-    clients: tuple[Split, ...]
+    clients: Sequence[Split]
     seed: int
     common: Samples | None = None
     weights: Params | None = None
     meaning: DataMeaning = NOTHING_SAID
     columns: tuple[str, ...] | None = None
-    held_out: tuple[Split, ...] = ()
+    held_out: Sequence[Split] = ()
 
     def initial(self) -> Params:
         """Return the parameters before round 1, in arrays that the caller may change. The frozen ones are read-only
@@ -94,9 +95,9 @@ class Federation:
     @property
     def largest(self) -> int:
         """Return the number of training samples of the client that has most."""
-        return max(len(split.train) for split in self.clients)
+        return max(map(int, training_counts(self.clients)))
 
     @property
     def examples(self) -> int:
         """Return the number of training samples of all clients together."""
-        return sum(len(split.train) for split in self.clients)
+        return sum(map(int, training_counts(self.clients)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgefl.experiment.data.client_splits import training_counts
 from edgefl.experiment.federation import Federation
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.task import Task
@@ -36,13 +37,13 @@ def too_small(method: Algorithm, task: Task, client: int, examples: int) -> str:
 
 def small_clients(methods: Mapping[str, Algorithm], federation: Federation, rounds: int) -> str:
     """Name the clients with too few training samples for a method, and the remedy. Return "" without such clients."""
-    owners = (*federation.clients, *federation.held_out)
-    small = [client for client, split in enumerate(owners) if len(split.train) < LEAST_BATCH]
+    counts = [*training_counts(federation.clients), *training_counts(federation.held_out)]
+    small = [client for client, count in enumerate(counts) if count < LEAST_BATCH]
     task = federation.task(rounds) if small else None
     for name, method in methods.items() if task else ():
         assert task is not None
         last = task.clients - 1  # a client that never takes part trains what the last client may train
-        found = {client: too_small(method, task, min(client, last), len(owners[client].train)) for client in small}
+        found = {client: too_small(method, task, min(client, last), counts[client]) for client in small}
         named = [client for client, why in found.items() if why]
         if named:
             return f"{name}: {_listed(named)} {'have' if len(named) > 1 else 'has'} {found[named[0]]}: {REMEDY}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 from pathlib import Path
 
@@ -63,6 +64,23 @@ def test_evaluation_by_index_counts_those_examples_only() -> None:
     part = learner.evaluate(Samples(data.x[chosen], data.y[chosen]))
     assert learner.evaluate(data, chosen) == part
     assert part.examples == 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_evaluations_of_several_indices_are_those_of_each_index(backend: str, name: str) -> None:
+    learner, data = GraphLearner(model(GRAPHS[name]), backend), samples(GRAPHS[name], 300)
+    cuts = [0, 2, 5, 7, 10, 11, 300]  # lengths 2, 3, 2, 3, 1, and one that takes two passes
+    indices = [everything(300)[start:end] for start, end in itertools.pairwise(cuts)]
+    found = learner.evaluate_each(data, indices)
+    assert found == [GraphLearner(model(GRAPHS[name]), backend).evaluate(data, index) for index in indices]
+    assert learner.evaluate_each(data, []) == []
+
+
+def test_an_index_that_does_not_fit_is_refused_before_any_pass() -> None:
+    learner, data = GraphLearner(model(GRAPHS["mlp"])), samples(GRAPHS["mlp"], 8)
+    with pytest.raises(DataError, match="indices 8 to 8; expected 0 to 7"):
+        learner.evaluate_each(data, [everything(3), np.array([8], np.int32)])
 
 
 def test_evaluation_in_chunks_covers_every_example() -> None:

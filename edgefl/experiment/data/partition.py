@@ -195,7 +195,8 @@ def by_group(groups: Labels, clients: int | None, stream: Stream) -> list[Indice
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     starts, ends = np.searchsorted(ordered, ids, "left"), np.searchsorted(ordered, ids, "right")
-    return [_sorted(order[start:end]) for start, end in zip(starts, ends, strict=True)]
+    indices = order.astype(np.int32)  # stable, so that the samples of a group are in order
+    return [indices[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def _check(labels: Labels, clients: int, alpha: float = 1.0) -> None:

@@ -49,7 +49,7 @@ def split_by_time(
     Raises  DataError if the client gets no training or no test samples.
     """
     ordered = client_samples[np.argsort(times[client_samples], kind="stable")]
-    kept, carved = _counts(len(client_samples), train_share, validation_share)
+    kept, carved = counts_of(len(client_samples), train_share, validation_share)
     pieces = np.split(ordered, [kept - carved, kept])
     return _some(Split(*(np.sort(piece) for piece in pieces)), who)
 
@@ -80,7 +80,7 @@ def parts(
     if not 0 <= train <= 1 or not 0 <= carve < 1:
         raise ValueError(f"train={train}, carve={carve}; expected 0 <= train <= 1 and 0 <= carve < 1")
     shuffled = np.asarray(indices, np.int32)[stream.permutation(len(indices))]
-    kept, carved = _counts(len(indices), train, carve)
+    kept, carved = counts_of(len(indices), train, carve)
     return np.sort(shuffled[: kept - carved]), np.sort(shuffled[kept - carved : kept]), np.sort(shuffled[kept:])
 
 
@@ -92,11 +92,11 @@ def training_samples(declared: Sequence[int], train: float, carve: float) -> int
     """
     if len(declared) > 1:
         return max(declared[0], 1)
-    kept, carved = _counts(declared[0], train, carve)
+    kept, carved = counts_of(declared[0], train, carve)
     return max(kept - carved, 1)
 
 
-def _counts(examples: int, train: float, carve: float) -> tuple[int, int]:
+def counts_of(examples: int, train: float, carve: float) -> tuple[int, int]:
     """Return the number of samples that are set apart for training, and how many of them are carved for validation."""
     kept = int(train * examples + 1e-9)
     return kept, int(carve * kept + 1e-9)

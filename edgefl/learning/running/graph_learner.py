@@ -7,7 +7,7 @@ and of smaller graphs are in derived_learners.py. The folder lowering/ decides w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -167,10 +167,9 @@ class GraphLearner:
         samples  The data set. The int32 indices in the batches name its rows.
         batches  Minibatches or Listed carry the key of dropout, which a model with dropout needs.
         former   `fit` still takes the fields of FitOptions one by one, by position or by keyword (`named`), with a
-                 DeprecationWarning.
-
+                 DeprecationWarning
         Velocities and moments start at zero in every call, and Adam counts its steps from 1. A loss that is not finite
-        does not stop the call. The result then contains that loss.
+        does not stop the call, and is in the result.
 
         Raises  DataError if an index, a label or a shape does not fit. TrainingError without batches, or if the model
                 has dropout and the batches have no key. SelectionError if `trainable` does not fit the model, or
@@ -211,7 +210,7 @@ class GraphLearner:
         The block of a masked parameter is [|ids|], the gradient at the coordinates that exist. Running statistics do
         not change. Raises DataError, SelectionError and TrainingError like `fit`.
         """
-        self._check(samples, index)
+        self._checked(samples, index)
         return self._gradients.gradient(samples, index, FitOptions(trainable, delta=delta), chunk, key)
 
     def strongest(
@@ -226,7 +225,7 @@ class GraphLearner:
         Raises  SelectionError if the mask does not fit the model, a name is not a learned parameter, or a count exceeds
                 the coordinates outside. DataError like `fit`
         """
-        self._check(samples, index)
+        self._checked(samples, index)
         return self._growth.strongest(samples, index, outside, counts)
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
@@ -234,16 +233,16 @@ class GraphLearner:
 
         Raises  DataError like `fit`, also where there are no samples
         """
-        chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
-        self._check(samples, chosen)
-        return self._inference.evaluation(samples, chosen)
+        return self._inference.evaluation(samples, self._checked(samples, index))
+
+    def evaluate_each(self, samples: Samples, indices: Sequence[NDArray[np.int32]]) -> list[Evaluation]:
+        """Return what `evaluate` returns for each index. Small indices of one length take little time each."""
+        return self._inference.evaluations(samples, [self._checked(samples, index) for index in indices])
 
     def predict(self, x: Array) -> Array:
         """Return the logits [N, *output_shape] of inputs [N, *input_shape], with running statistics."""
         samples = blank_samples(x, self.graph)
-        everything = np.arange(len(x), dtype=np.int32)
-        self._check(samples, everything)
-        return self._inference.logits(samples, everything)
+        return self._inference.logits(samples, self._checked(samples, None))
 
     def features(
         self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
@@ -254,9 +253,7 @@ class GraphLearner:
         cut     name of the result. Empty: the inputs [N, in_features] of the last Linear layer
         Raises  GraphError if there is no such result, or no Linear layer. DataError like `fit`
         """
-        chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
-        self._check(samples, chosen)
-        return self._inference.features(samples, chosen, cut or features_of(self.graph), chunk)
+        return self._inference.features(samples, self._checked(samples, index), cut or features_of(self.graph), chunk)
 
     def with_head(self, classes: int) -> GraphLearner:
         """Return a learner of this body, whose parameters it shares, under a last Linear layer of its own with
@@ -345,6 +342,9 @@ class GraphLearner:
         """Return the operations that the learner and its learners of other heads and smaller graphs have executed."""
         return self._workspace.meter.work
 
-    def _check(self, samples: Samples, index: NDArray[np.int32]) -> None:
+    def _checked(self, samples: Samples, index: NDArray[np.int32] | None) -> NDArray[np.int32]:
+        """Return the index, or that of all samples, after a check that both fit the model."""
         check_samples(samples, self.graph, self._workspace.store.dtype)
-        check_index(index, len(samples))
+        chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
+        check_index(chosen, len(samples))
+        return chosen

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +26,53 @@ class Inference:
     def __init__(self, graph: Graph, spec: ModelSpec, workspace: Workspace) -> None:
         self._graph, self._spec, self._workspace = graph, spec, workspace
         self._batch: int | None = None
+        self._has_places = len(graph.output_shape) > 1  # the score of places needs passes of its own
 
     def evaluation(self, samples: Samples, index: NDArray[np.int32]) -> Evaluation:
         """Return the loss and the right decisions over the samples of `index`."""
-        scalars = self._workspace.scalars
-        scalars.clear_losses()
-        scalars.correct[0] = 0
+        self._clear()
         for _ in self.run("evaluate", samples, index):
             pass
+        return self._found(samples, index)
+
+    def evaluations(self, samples: Samples, indices: Sequence[NDArray[np.int32]]) -> list[Evaluation]:
+        """Return what `evaluation` returns for each index.
+
+        Indices of one length that fit into one pass share what is prepared for the pass.
+        """
+        if self._has_places:
+            return [self.evaluation(samples, index) for index in indices]
+        found: dict[int, Evaluation] = {}
+        length = list(map(len, indices)).__getitem__
+        for size, positions in groupby(sorted(range(len(indices)), key=length), length):
+            alike = {at: indices[at] for at in positions}
+            found |= self._of_one_size(samples, alike, size)
+        return [found[at] for at in range(len(indices))]
+
+    def _of_one_size(
+        self, samples: Samples, indices: Mapping[int, NDArray[np.int32]], size: int
+    ) -> dict[int, Evaluation]:
+        """Return the evaluation of each index of `size` samples, by key."""
+        if size > self._chunk():
+            return {at: self.evaluation(samples, index) for at, index in indices.items()}
+        session = self._workspace.sessions.open("evaluate", samples)
+        self._workspace.prepare(session, {size})
+        bound, found = session.programs[size], {}
+        self._workspace.scalars.dropout[:] = 0
+        for at, index in indices.items():
+            self._clear()
+            bound.index[:] = index
+            bound.program.run()
+            found[at] = self._found(samples, index)
+        return found
+
+    def _clear(self) -> None:
+        self._workspace.scalars.clear_losses()
+        self._workspace.scalars.correct[0] = 0
+
+    def _found(self, samples: Samples, index: NDArray[np.int32]) -> Evaluation:
+        """Return the evaluation of `index` that the passes since `_clear` have summed."""
+        scalars = self._workspace.scalars
         loss_sum = scalars.loss_sum(share_of(samples.loss, samples.y, index))
         output = self._graph.output_shape
         found = evaluated(samples, index, output, loss_sum, int(scalars.correct[0]))

@@ -9,7 +9,7 @@ common test set. On request, (e) scores the client's model after a refresh, (f) 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgefl.learning.learner import Evaluation
@@ -29,6 +29,7 @@ from edgefl.study.simulation.evaluation_jobs import (
 )
 
 AT_ONCE = 64  # most clients whose refreshes are in memory at the same time
+TOGETHER = 256  # most clients whose samples one job evaluates with the same model
 
 
 class Evaluator:
@@ -60,7 +61,8 @@ class Evaluator:
             result[kind] = accuracies([tested for tested, *_ in counted], *asked)
         if MODEL in state.arrays:
             model, parts = [state.arrays[MODEL]], ("test",) if kind else self._parts
-            found = self._engine.do([GlobalEvaluation(client, parts) for client in self._clients], round, model)
+            jobs = [GlobalEvaluation(clients, parts) for clients in self._in_parts()]
+            found = [scores for part in self._engine.do(jobs, round, model) for scores in part]
             counted = counted or found
             result["global_local"] = accuracies([tested for tested, *_ in found], *asked)
             if federation.common is not None:
@@ -75,6 +77,12 @@ class Evaluator:
         if self._newcomers:
             result[HELD_OUT] = accuracies(self._of_newcomers(state, round), *asked)
         return result
+
+    def _in_parts(self) -> Iterator[range]:
+        """Yield all clients in ranges, at least four for each worker as long as there are so many clients."""
+        most = max(1, len(self._clients) // (4 * self._cast.settings.workers))
+        for first in self._clients[:: (size := min(TOGETHER, most))]:
+            yield self._clients[first : first + size]
 
     def _of_all(self, state: State, round: int) -> list[list[Evaluation]]:
         """Return the scores of every client's personal model, on each part of its samples."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.experiment.data.split import Split
+from edgefl.learning import GraphLearner, Learner, Samples
 from edgefl.learning.learner import Evaluation
 from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.adaptation import AdaptedScores, own_scores
@@ -27,6 +28,13 @@ Part = Literal["test", "train"]  # part of a client's samples
 def rows(split: Split, part: Part) -> NDArray[np.int32]:
     """Return the indices of the samples of that part."""
     return split.test if part == "test" else split.train
+
+
+def evaluate_each(learner: Learner, samples: Samples, indices: Sequence[NDArray[np.int32]]) -> list[Evaluation]:
+    """Return the evaluation of the learner's model on each of these indices."""
+    if isinstance(learner, GraphLearner):
+        return learner.evaluate_each(samples, indices)
+    return [learner.evaluate(samples, index) for index in indices]
 
 
 @dataclass(frozen=True)
@@ -104,19 +112,26 @@ class RefreshedEvaluation:
 
 @dataclass(frozen=True)
 class GlobalEvaluation:
-    """The evaluation of the model of `common` on parts of one client's samples."""
+    """The evaluation of the model of `common` on parts of the samples of some clients, for each client apart."""
 
-    client: int
+    clients: range
     parts: tuple[Part, ...] = ("test",)
     needs_kept: ClassVar[bool] = False
 
+    @property
+    def client(self) -> int:
+        return self.clients[0]
+
     def play(
         self, player: Player, kept: StoredClientState | None, common: Sequence[Params], keep: Keep
-    ) -> list[Evaluation]:
+    ) -> list[list[Evaluation]]:
         (model,), federation = common, player.cast.federation
-        split = federation.clients[self.client]
+        splits = [federation.clients[client] for client in self.clients]
         with player.learner(model) as learner:
-            return [learner.evaluate(federation.data, rows(split, part)) for part in self.parts]
+            by_part = [
+                evaluate_each(learner, federation.data, [rows(split, part) for split in splits]) for part in self.parts
+            ]
+        return [list(scores) for scores in zip(*by_part, strict=True)]
 
 
 @dataclass(frozen=True)
