@@ -13,25 +13,17 @@ import numpy as np
 from edgefl.errors import DataError
 from edgefl.experiment.data.checked_reader import damage_named
 from edgefl.experiment.data.column_choice import Reading
-from edgefl.experiment.data.csv_table import USED, data_set_of
-from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.data.image_pixels import ImageBytes
 from edgefl.experiment.data.images import read_pixels
 from edgefl.experiment.data.optional_package import check_installed
 from edgefl.experiment.data.table_cells import Column, TableCells, rows_of_numbers
 
 
-def read_arrow(path: Path, reading: Reading | None = None) -> DataSet:
-    """Read the data set of a .parquet, .feather or .arrow file, named after the file. A column of encoded images is the
-    input.
+def read_cells(path: Path, reading: Reading | None = None) -> TableCells:
+    """Read the columns of a .parquet, .feather or .arrow file. A column of encoded images becomes pixels.
 
     Raises  DataError naming the file, the row, the column and what was expected, or saying that pyarrow is missing.
     """
-    return data_set_of(read_cells(path, reading), reading, path.stem, (*USED, "size"))
-
-
-def read_cells(path: Path, reading: Reading | None = None) -> TableCells:
-    """Read the columns of a file. Raises DataError as `read_arrow` does."""
     check_installed(path, "pyarrow")
     with damage_named(str(path)):
         table = _table(path)

@@ -38,7 +38,12 @@ def read_table(path: Path, reading: Reading | None = None) -> DataSet:
 
     Raises  DataError naming the file, the line, the column and the cell, and what was expected, or OSError.
     """
-    return data_set_of(read_csv(path, MOST_BYTES), reading, plain(path).stem)
+    return data_set_of(read_cells(path), reading, plain(path).stem)
+
+
+def read_cells(path: Path, reading: Reading | None = None) -> TableCells:
+    """Read the columns of a file. Raises DataError or OSError as `read_table` does."""
+    return read_csv(path, MOST_BYTES)
 
 
 def data_set_of(cells: TableCells, reading: Reading | None, name: str, used: Sequence[str] = USED) -> DataSet:
