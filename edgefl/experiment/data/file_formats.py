@@ -67,12 +67,14 @@ TABLES = {  # ends of file names -> the format
     ".csv": CSV, ".tsv": CSV, ".csv.gz": CSV, ".tsv.gz": CSV, ".parquet": ARROW, ".feather": ARROW, ".arrow": ARROW,
     ".jsonl": JSON, ".ndjson": JSON, ".json": JSON,
 }  # fmt: skip
+HUGGING_FACE = TableFormat("hugging_face", (*USED, "size"))
+FOLDERS = {"state.json": HUGGING_FACE, "dataset_dict.json": HUGGING_FACE}  # a file in a folder -> the folder's format
 ARRAYS = {".h5": ArrayFormat("hdf5_arrays"), ".hdf5": ArrayFormat("hdf5_arrays"), ".mat": ArrayFormat("matlab_arrays")}
 ENDS = (".npz", ".npy", *TABLES, *ARRAYS)
 _TABLES = ", ".join(end for end in TABLES if end != ".json")
 FILES = (
-    f"an .npz file, an x.npy beside its y.npy, a table ({_TABLES}), an .h5 or .mat file, a .json file of LEAF, "
-    "a folder CLASS/images, or a folder WORD/recordings of wav files"
+    f"an .npz file, x.npy with y.npy, a table ({_TABLES}), an .h5 or .mat file, LEAF's .json, "
+    "or a folder (CLASS/images, WORD/recordings, or by Hugging Face's datasets)"
 )
 
 _PANDAS = """python -c 'import pandas; pandas.{}("{}").to_csv("{}.csv", index=False)'"""
@@ -100,7 +102,9 @@ def reader_of(location: Path) -> Reader | None:
 
 
 def format_of(location: Path) -> TableFormat | ArrayFormat | None:
-    """Return the format for the end of this file's name, or None if there is no such row."""
+    """Return the format for the end of this file's name or for a file in this folder, or None without such a row."""
+    if location.is_dir():
+        return next((row for name, row in FOLDERS.items() if (location / name).is_file()), None)
     low = location.name.lower()
     return next((row for end, row in (TABLES | ARRAYS).items() if low.endswith(end)), None)
 
@@ -152,11 +156,12 @@ def refuse_path(name: str, roots: Sequence[Path]) -> Any:
 def read_file_or_folder(location: Path, reading: Reading | None, folder: Reader) -> DataSet | None:
     """Read the data set at that path, or return None if nothing is there.
 
-    folder  the function that reads a folder
+    folder  the function that reads a folder without a row in FOLDERS
     Raises  DataError naming what is wrong with the file, or its format if that format is not read.
     """
     if location.is_dir():
-        return folder(location, reading)
+        row = format_of(location)
+        return folder(location, reading) if row is None else row.read(location, reading, location.absolute().name)
     if not location.is_file():
         return None
     read = reader_of(location)

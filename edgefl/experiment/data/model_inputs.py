@@ -59,14 +59,14 @@ def model_inputs(path: Path, input_shape: Shape, reading: Reading, training: Tra
     """
     if not path.exists():
         refuse_path(str(path), [])
+    if isinstance(table := format_of(path), TableFormat):
+        return _of_table(table.cells(path, reading), reading, training)
     if path.is_dir() or path.suffix.lower() in SUFFIXES:
         return _images(path, input_shape, reading)
     if path.suffix in (".npy", ".npz") and training is None and not reading.axes:
         return ModelInputs(read_inputs(path))
     if (source := _arrays(path)) is not None:
         return _of_arrays(path, source, reading, training)
-    if isinstance(table := format_of(path), TableFormat):
-        return _of_table(table.cells(path, reading), reading, training)
     return refuse_format(path)
 
 
