@@ -29,6 +29,10 @@ RESAMPLINGS = ("half_pixel", "aligned", "reflect", "replicate", "circular", "fli
 _CONV = "stride:pair padding:pair dilation:pair"
 _LANES = "x_lanes|B y_lanes|B"  # lanes of x or dx, and of y or dy: 1, or the floats of a word (see to_lanes)
 _POOL = "kernel:pair stride:pair padding:pair"
+_OF_ACTIVATIONS = (
+    f"kind: 0 <= kind < {len(ACTIVATIONS)}: 0 to {len(ACTIVATIONS) - 1}",
+    "beta: beta > 0: a number above 0",
+)
 _RESAMPLED = (
     "x: 1 <= H <= 1073741824 and 1 <= W <= 1073741824: planes of 1 to 2^30 rows and columns",
     "y: 1 <= M <= 1073741824 and 1 <= N <= 1073741824: planes of 1 to 2^30 rows and columns",
@@ -793,11 +797,11 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "activation_forward",
             "x[*] kind:int beta:real threshold:real y[*]!x",
             "y = f(x), with f of this number in ACTIVATIONS; a softplus has beta and threshold",
-            rules=("kind: 0 <= kind < 8: 0 to 7", "beta: beta > 0: a number above 0"),
+            rules=_OF_ACTIVATIONS,
             c=InC("x count=inner kind:int32 beta threshold y"),
             contract=(
-                "y = f(x). kind: 0 sigmoid, 1 tanh, 2 silu, 3 gelu, 4 gelu by tanh, 5 hardsigmoid, 6 hardswish, 7 "
-                "softplus, which alone has beta (above 0) and threshold, else EFL_BAD_ARGUMENT. y may alias x."
+                f"y = f(x). kind: {', '.join(f'{number} {name}' for number, name in enumerate(ACTIVATIONS))}. A "
+                "softplus alone has beta (above 0) and threshold, else EFL_BAD_ARGUMENT. y may alias x."
             ),
             cuda="x y count kind beta threshold",
         ),
@@ -805,7 +809,7 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "activation_backward",
             "dy[B,C,*] saved[B,C,*] kind:int beta:real threshold:real dx[B,C,*]!dy channels<C",
             "dx = dy f'(x); saved is y of a sigmoid or tanh, and x of the others",
-            rules=("kind: 0 <= kind < 8: 0 to 7", "beta: beta > 0: a number above 0"),
+            rules=_OF_ACTIVATIONS,
             c=InC("dy saved B C inner kind:int32 beta threshold channels_needed=channels dx"),
             contract=(
                 "dx = dy f'(x) on the planes [b, c] with c in channels_needed; saved is y of kinds 0 and 1, x of the "

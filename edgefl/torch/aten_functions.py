@@ -15,6 +15,7 @@ from torch import Tensor, fx
 from torch.nn import functional
 
 from edgefl.errors import GraphError
+from edgefl.models.graph.operations import FIXED_ACTIVATIONS
 from edgefl.torch.aten_lifting import Entry, Lifting
 from edgefl.torch.aten_norms import rms_norm_of
 from edgefl.torch.aten_random import divided, masked
@@ -246,9 +247,9 @@ ATEN_FUNCTIONS: dict[str, Entry] = {
     },
     **{
         name: _passed_on(getattr(functional, name))
-        for name in ("relu6", "silu", "gelu", "hardswish", "hardsigmoid", "leaky_relu", "softplus", "max_pool1d",
-                     "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
-                     "adaptive_max_pool1d", "adaptive_max_pool2d", "dropout", "pad")
+        for name in (*(op.__name__.lower() for op in FIXED_ACTIVATIONS), "relu6", "gelu", "leaky_relu", "softplus",
+                     "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d",
+                     "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d", "dropout", "pad")
     },
     **dict.fromkeys(("view", "_unsafe_view"), _passed_on(torch.reshape)),
     **dict.fromkeys(("contiguous", "clone", "alias"), _unchanged),

@@ -85,17 +85,17 @@ def test_an_open_shape_is_given_by_an_option(desk: Path, capsys: pytest.CaptureF
 
 
 def test_what_is_refused_is_explained(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nodes = [node("Mish", "x", "a"), node("Selu", "a", "y")]
+    nodes = [node("LRN", "x", "a"), node("Selu", "a", "y")]
     (desk / "net.onnx").write_bytes(file_of(nodes, (2,), opset=18))
-    mish = "Mish 'a': edgefl has no operation for it; use a Sigmoid times its input"
+    lrn = "LRN 'a': edgefl has no operation for it; use BatchNormalization"
     selu = "Selu 'y': edgefl has no operation for it; use Elu or Relu"
     assert main(["convert", "net.onnx", "-o", "net.safetensors"]) == 1
     more = "1 more kinds of nodes are refused, and --explain lists them"
-    assert capsys.readouterr().err == f"edgefl convert: net.onnx: {mish}; {more}\n"
+    assert capsys.readouterr().err == f"edgefl convert: net.onnx: {lrn}; {more}\n"
     assert main(["convert", "net.onnx", "--explain"]) == 1
-    assert capsys.readouterr().out == f"{mish}\n{selu}\n"
+    assert capsys.readouterr().out == f"{lrn}\n{selu}\n"
     assert main(["convert", "net.onnx", "--explain", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out) == {"file": "net.onnx", "refused": [mish, selu]}
+    assert json.loads(capsys.readouterr().out) == {"file": "net.onnx", "refused": [lrn, selu]}
     written(desk / "net.onnx")
     assert main(["convert", "net.onnx", "--explain"]) == 0
     assert not (desk / "net.safetensors").exists()

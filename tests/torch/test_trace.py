@@ -11,6 +11,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import Model
 from edgefl.models.graph.operations import (
     ELU,
+    FIXED_ACTIVATIONS,
     GELU,
     AdaptiveAvgPool2d,
     AvgPool2d,
@@ -21,8 +22,6 @@ from edgefl.models.graph.operations import (
     Dropout,
     Dropout2d,
     GroupNorm,
-    Hardsigmoid,
-    Hardswish,
     Interpolate,
     LeakyReLU,
     Linear,
@@ -31,7 +30,6 @@ from edgefl.models.graph.operations import (
     ReflectionPad2d,
     ReLU6,
     Sigmoid,
-    SiLU,
     Softplus,
     Tanh,
     Upsample,
@@ -311,9 +309,7 @@ def test_a_softmax_at_the_end_is_left_to_the_loss(make) -> None:
 
 OTHER_STYLES = {
     "F.relu6": (F.relu6, ReLU6()),
-    "F.hardswish": (F.hardswish, Hardswish()),
-    "F.hardsigmoid": (F.hardsigmoid, Hardsigmoid()),
-    "F.silu": (F.silu, SiLU()),
+    **{f"F.{op.__name__.lower()}": (getattr(F, op.__name__.lower()), op()) for op in FIXED_ACTIVATIONS},
     "F.gelu": (F.gelu, GELU()),
     "F.gelu, tanh": (lambda x: F.gelu(x, approximate="tanh"), GELU("tanh")),
     "F.elu": (lambda x: F.elu(x, alpha=0.5), ELU(0.5)),

@@ -22,15 +22,15 @@ def refused(module: nn.Module, *shape: int) -> str:
 
 
 def test_first_module_it_cannot_take_is_named() -> None:
-    message = refused(nn.Sequential(nn.Conv2d(2, 2, 1), nn.Mish(), nn.CELU()))
-    assert message == ("torch.nn.functional.mish in module '1' (Mish): edgefl has no operation for it: write nn.SiLU")
+    message = refused(nn.Sequential(nn.Conv2d(2, 2, 1), nn.SELU(), nn.CELU()))
+    assert message == ("torch.nn.functional.selu in module '1' (SELU): edgefl has no operation for it: write nn.ELU")
 
 
 @pytest.mark.parametrize(
     ("step", "message"),
     [
         (lambda m, x: torch.erf(m.conv(x)), "(`return self.step(self, x)`): torch.erf: edgefl has no operation for it"),
-        (lambda m, x: F.mish(m.conv(x)), "torch.nn.functional.mish: edgefl has no operation for it: write nn.SiLU"),
+        (lambda m, x: F.selu(m.conv(x)), "torch.nn.functional.selu: edgefl has no operation for it: write nn.ELU"),
         (lambda m, x: m.conv(x).erf().erf(), "no operation for it (the module has 2 such operations)"),
         (
             lambda m, x: m.conv(x) / m.conv.bias.view(-1, 1, 1),

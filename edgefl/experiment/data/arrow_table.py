@@ -5,6 +5,8 @@ pyarrow is the library for these formats, and only this file needs it. csv_table
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +15,29 @@ import numpy as np
 from edgefl.errors import DataError
 from edgefl.experiment.data.checked_reader import damage_named
 from edgefl.experiment.data.column_choice import Reading
-from edgefl.experiment.data.csv_table import USED, data_set_of
-from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.data.image_pixels import ImageBytes
 from edgefl.experiment.data.images import read_pixels
 from edgefl.experiment.data.optional_package import check_installed
 from edgefl.experiment.data.table_cells import Column, TableCells, rows_of_numbers
 
-
-def read_arrow(path: Path, reading: Reading | None = None) -> DataSet:
-    """Read the data set of a .parquet, .feather or .arrow file, named after the file. A column of encoded images is the
-    input.
-
-    Raises  DataError naming the file, the row, the column and what was expected, or saying that pyarrow is missing.
-    """
-    return data_set_of(read_cells(path, reading), reading, path.stem, (*USED, "size"))
+HUGGING_FACE = b"huggingface"  # the key of the metadata of the library `datasets`
 
 
 def read_cells(path: Path, reading: Reading | None = None) -> TableCells:
-    """Read the columns of a file. Raises DataError as `read_arrow` does."""
+    """Read the columns of a .parquet, .feather or .arrow file. A column of encoded images becomes pixels.
+
+    Raises  DataError naming the file, the row, the column and what was expected, or saying that pyarrow is missing.
+    """
     check_installed(path, "pyarrow")
+    return cells_of(path, [opened(path)], reading)
+
+
+def cells_of(path: Path, tables: Sequence[Any], reading: Reading | None) -> TableCells:
+    """Return the columns of Arrow tables, one table after another. Errors call them `path`, and count all rows."""
+    import pyarrow
+
     with damage_named(str(path)):
-        table = _table(path)
+        table = pyarrow.concat_tables(tables)
     if not table.num_rows:
         raise DataError(f"{path}: 0 rows; expected a row for each example")
     size = (reading or Reading()).size
@@ -47,7 +50,21 @@ def read_cells(path: Path, reading: Reading | None = None) -> TableCells:
         with damage_named(f"{path}: column {name}"):
             columns[name], said = _column(path, name, table.column(name), size)
         notes += said
-    return TableCells(path, columns, range(1, table.num_rows + 1), "row", notes)
+    return TableCells(path, columns, range(1, table.num_rows + 1), "row", notes, _class_names(path, table))
+
+
+def _class_names(path: Path, table: Any) -> dict[str, tuple[str, ...]]:
+    """Return the names of the classes of columns, which Hugging Face's `datasets` writes into the metadata."""
+    with damage_named(f"{path}: the metadata of Hugging Face's datasets"):
+        written = json.loads((table.schema.metadata or {}).get(HUGGING_FACE, b"{}"))
+        kinds = written.get("info", {}).get("features", {}).items()
+        return {name: tuple(map(str, kind["names"])) for name, kind in kinds if kind.get("_type") == "ClassLabel"}
+
+
+def opened(path: Path) -> Any:
+    """Return the table of a file, as pyarrow has it. Raises DataError for a file that is damaged."""
+    with damage_named(str(path)):
+        return _table(path)
 
 
 def _table(path: Path) -> Any:

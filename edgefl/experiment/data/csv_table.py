@@ -9,6 +9,7 @@ numbers or ISO dates.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,12 @@ def read_table(path: Path, reading: Reading | None = None) -> DataSet:
 
     Raises  DataError naming the file, the line, the column and the cell, and what was expected, or OSError.
     """
-    return data_set_of(read_csv(path, MOST_BYTES), reading, plain(path).stem)
+    return data_set_of(read_cells(path), reading, plain(path).stem)
+
+
+def read_cells(path: Path, reading: Reading | None = None) -> TableCells:
+    """Read the columns of a file. Raises DataError or OSError as `read_table` does."""
+    return read_csv(path, MOST_BYTES)
 
 
 def data_set_of(cells: TableCells, reading: Reading | None, name: str, used: Sequence[str] = USED) -> DataSet:
@@ -67,7 +73,22 @@ def data_set_of(cells: TableCells, reading: Reading | None, name: str, used: Seq
         "columns": found.columns or None,
     }
     named |= {"notes": (*notes, *found.notes, *said), "absent": absent}
-    return DataSet(name, x, y, classes, 1 / 255 if x.dtype == np.uint8 else 1.0, 0.0, people, times=times, **named)
+    named["are_classes_stated"] = label in cells.classes
+    scale = 1 / 255 if x.dtype == np.uint8 else 1.0
+    return _parted(DataSet(name, x, y, classes, scale, 0.0, people, times=times, **named), table.found.tests)
+
+
+def _parted(data: DataSet, tests: Array | None) -> DataSet:
+    """Return the data with the examples for which bool [N] `tests` is true as test part."""
+    if tests is None or not tests.any():
+        return data
+    groups, times, absent = (
+        (None, None) if each is None else (each[~tests], each[tests]) for each in (data.groups, data.times, data.absent)
+    )
+    return replace(
+        data, x=data.x[~tests], y=data.y[~tests], groups=groups[0], times=times[0], absent=absent[0],
+        x_test=data.x[tests], y_test=data.y[tests], groups_test=groups[1], absent_test=absent[1],
+    )  # fmt: skip
 
 
 def _pictures(table: _Table, inputs: Sequence[str]) -> Features | None:
@@ -119,6 +140,10 @@ def _targets(table: _Table, label: str) -> tuple[Array, tuple[str, ...]]:
         values = np.array(cells, np.float64)
     except ValueError:
         return numbered(cells)
+    if names := table.found.classes.get(label):
+        if not (known := np.isin(values, np.arange(len(names)))).all():
+            table.refuse(label, int(np.argmin(known)), f"0 to {len(names) - 1}, the numbers of the named classes")
+        return values.astype(np.int32), names
     if not np.isfinite(values).all():
         table.refuse(label, int(np.argmin(np.isfinite(values))), "a finite number, or a name")
     if not all(map(_is_integer, cells)) or are_numbers(values):

@@ -11,27 +11,24 @@ from pathlib import Path
 import numpy as np
 
 from edgefl.errors import DataError
-from edgefl.experiment.data.array_source import ArraysInMemory
 from edgefl.experiment.data.checked_reader import damage_named
-from edgefl.experiment.data.column_choice import Reading
-from edgefl.experiment.data.dataset import Array, DataSet
-from edgefl.experiment.data.npz import LabelledArrays
+from edgefl.experiment.data.dataset import Array
 from edgefl.experiment.data.optional_package import check_installed
 
 CLIENTS = "examples"  # the group in files of TensorFlow Federated that has a group for each client
 INPUTS, TARGETS = ("pixels", "image", "x"), ("label", "y")  # names of the inputs and of the targets in such a group
 
 
-def read_hdf5(path: Path, reading: Reading | None = None) -> DataSet:
-    """Read the data set of a file, named after the file.
+def arrays_of(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """Return all arrays of the file by name, and no notes.
 
     Raises  DataError naming the file, the array and what was expected, or saying that h5py is missing.
     """
-    return LabelledArrays(path, ArraysInMemory(arrays_of(path)), reading).data_set(path.stem)
+    return values_of(path), ()
 
 
-def arrays_of(path: Path) -> dict[str, Array]:
-    """Return all arrays of the file by name. Raises DataError as `read_hdf5` does."""
+def values_of(path: Path) -> dict[str, Array]:
+    """Return all arrays of the file by name. Raises DataError as `arrays_of` does."""
     check_installed(path, "h5py")
     import h5py
 

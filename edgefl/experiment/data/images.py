@@ -26,8 +26,8 @@ SUFFIXES = (
     ".pgm", ".ppm", ".pnm",
 )  # fmt: skip
 UNREAD = (".heic", ".heif", ".dng", ".cr2", ".nef", ".arw", ".svg", ".dcm")  # images that Pillow does not read
-TRAINING, VALIDATION = ("train", "training"), ("val", "valid", "validation")
-PARTS = (*TRAINING, *VALIDATION, "test", "testing")  # parts and not classes, if all folders are named so
+TRAINING, VALIDATION, TESTS = ("train", "training"), ("val", "valid", "validation"), ("test", "testing")
+PARTS = (*TRAINING, *VALIDATION, *TESTS)  # parts and not classes, if all folders are named so
 USED = ("group", "size")
 
 
@@ -150,9 +150,8 @@ def _in_parts(folder: Path, parts: list[Path]) -> tuple[list[_Image], tuple[str,
     """Find the images of train/CLASS, test/CLASS and val/CLASS. Validation images are the test part if there is no
     other test part. Otherwise they join the pool, because every client carves its own validation part.
     """
-    names = {part: part.name.lower() for part in parts}
-    tests = {part for part in parts if names[part] in ("test", "testing")}
-    tests = tests or {part for part in parts if names[part] in VALIDATION}
+    test_names = tests_among([part.name for part in parts])
+    tests = {part for part in parts if part.name in test_names}
     if len(tests) == len(parts):
         raise DataError(f"{folder} has {parts[0].name} and no train; expected train/CLASS as well")
     found = [
@@ -162,9 +161,19 @@ def _in_parts(folder: Path, parts: list[Path]) -> tuple[list[_Image], tuple[str,
         if images_in(child)
         for each in _of_class(child, part in tests)
     ]
-    pool = " and ".join(part.name for part in parts if part not in tests)
-    tested = f"; {' and '.join(part.name for part in parts if part in tests)} is the test part" if tests else ""
-    return found, (f"clients own the samples in {pool}{tested}",)
+    return found, (parts_note([part.name for part in parts], test_names),)
+
+
+def tests_among(parts: Sequence[str]) -> set[str]:
+    """Return the names of the parts that are the test part: test, or validation if there is no test."""
+    tests = {name for name in parts if name.lower() in TESTS}
+    return tests or {name for name in parts if name.lower() in VALIDATION}
+
+
+def parts_note(parts: Sequence[str], tests: set[str]) -> str:
+    """Return a sentence that says which parts the clients own, and which part is the test part."""
+    tested = f"; {' and '.join(name for name in parts if name in tests)} is the test part" if tests else ""
+    return f"clients own the samples in {' and '.join(name for name in parts if name not in tests)}{tested}"
 
 
 def _of_class(folder: Path, is_test: bool) -> list[_Image]:

@@ -21,11 +21,6 @@ from edgefl.experiment.data.leaf import is_leaf, leaf_data_set
 from edgefl.experiment.data.table_cells import Column, TableCells, rows_of_numbers
 
 
-def read_jsonl(path: Path, reading: Reading | None = None) -> DataSet:
-    """Read the data set of a file with an object on each line. Raises DataError naming the faulty line."""
-    return data_set_of(read_cells(path), reading, path.stem)
-
-
 def read_json(path: Path, reading: Reading | None = None) -> DataSet:
     """Read the data set of a file of LEAF, or of a list of objects. Raises DataError naming what was expected."""
     with damage_named(str(path)):
@@ -35,8 +30,8 @@ def read_json(path: Path, reading: Reading | None = None) -> DataSet:
     return data_set_of(_cells(path, _objects(path, found), "object"), reading, path.stem)
 
 
-def read_cells(path: Path) -> TableCells:
-    """Read the columns of a .jsonl file, or of a .json file of objects. Raises DataError as `read_jsonl` does."""
+def read_cells(path: Path, reading: Reading | None = None) -> TableCells:
+    """Read the columns of a .jsonl file, or of a .json file of objects. Raises DataError naming the faulty line."""
     with damage_named(str(path)):
         text = path.read_text("utf-8")
     if path.suffix.lower() == ".json":

@@ -13,11 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from edgefl.experiment.data import hdf5_arrays
-from edgefl.experiment.data.array_source import ArraysInMemory
 from edgefl.experiment.data.checked_reader import damage_named
-from edgefl.experiment.data.column_choice import Reading
-from edgefl.experiment.data.dataset import Array, DataSet
-from edgefl.experiment.data.npz import LabelledArrays
+from edgefl.experiment.data.dataset import Array
 from edgefl.experiment.data.optional_package import check_installed
 
 HDF5 = b"MATLAB 7.3"  # the first bytes of such a file
@@ -25,21 +22,15 @@ INPUTS = ("x", "x_train", "x_test")
 SAMPLES_LAST = "the samples are the last axis of x, and are taken as the first"
 
 
-def read_matlab(path: Path, reading: Reading | None = None) -> DataSet:
-    """Read the data set of a file, named after the file.
+def arrays_of(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """Return all arrays of the file as arrays of numpy, and what was done.
 
     Raises  DataError naming the file, the array and what was expected, or saying that scipy or h5py is missing.
     """
-    arrays, notes = arrays_of(path)
-    return LabelledArrays(path, ArraysInMemory(arrays), reading).data_set(path.stem).with_notes(*notes)
-
-
-def arrays_of(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """Return all arrays of the file as arrays of numpy, and what was done. Raises DataError as `read_matlab` does."""
     with damage_named(str(path)), open(path, "rb") as file:
         is_hdf5 = file.read(len(HDF5)) == HDF5
     if is_hdf5:
-        found = {name: value.T for name, value in hdf5_arrays.arrays_of(path).items()}
+        found = {name: value.T for name, value in hdf5_arrays.values_of(path).items()}
     else:
         check_installed(path, "scipy")
         from scipy import io

@@ -18,17 +18,15 @@ from edgefl.errors import DataError
 from edgefl.experiment.data.array_source import ArraysInMemory, ArraySource, NpySource
 from edgefl.experiment.data.checked_reader import damage_named
 from edgefl.experiment.data.column_choice import MEAN, Reading
-from edgefl.experiment.data.csv_table import GROUPS, LABELS, MOST_BYTES
-from edgefl.experiment.data.csv_text import read_csv
+from edgefl.experiment.data.csv_table import GROUPS, LABELS
 from edgefl.experiment.data.dataset import Array, DataSet, Shape
 from edgefl.experiment.data.feature_columns import features
-from edgefl.experiment.data.file_formats import refuse_format, refuse_path
+from edgefl.experiment.data.file_formats import ArrayFormat, TableFormat, format_of, refuse_format, refuse_path
 from edgefl.experiment.data.images import SUFFIXES, images_in, read_pixels
 from edgefl.experiment.data.npy import read_array
 from edgefl.experiment.data.npz import LabelledArrays, read_inputs
 from edgefl.experiment.data.table_cells import TableCells
 
-TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 ENTRY = re.compile(r"\[\d+\]$")  # the end of the name of a feature from a column of lists
 MEANING = "--run RUN, whose training data say what columns these texts are"
 WITHOUT_RUN = "--run RUN reads the columns that the model of that run was trained on, and no others"
@@ -61,14 +59,14 @@ def model_inputs(path: Path, input_shape: Shape, reading: Reading, training: Tra
     """
     if not path.exists():
         refuse_path(str(path), [])
+    if isinstance(table := format_of(path), TableFormat):
+        return _of_table(table.cells(path, reading), reading, training)
     if path.is_dir() or path.suffix.lower() in SUFFIXES:
         return _images(path, input_shape, reading)
     if path.suffix in (".npy", ".npz") and training is None and not reading.axes:
         return ModelInputs(read_inputs(path))
     if (source := _arrays(path)) is not None:
         return _of_arrays(path, source, reading, training)
-    if (cells := _cells(path, reading)) is not None:
-        return _of_table(cells, reading, training)
     return refuse_format(path)
 
 
@@ -92,15 +90,7 @@ def _arrays(path: Path) -> ArraySource | None:
         with damage_named(str(path)), zipfile.ZipFile(path) as archive:
             found = NpySource.of_zip(path, archive)
             return ArraysInMemory({name: found.array(name) for name in found.names()})
-    if suffix in (".h5", ".hdf5"):
-        from edgefl.experiment.data import hdf5_arrays
-
-        return ArraysInMemory(hdf5_arrays.arrays_of(path))
-    if suffix == ".mat":
-        from edgefl.experiment.data import matlab_arrays
-
-        return ArraysInMemory(matlab_arrays.arrays_of(path)[0])
-    return None
+    return ArraysInMemory(row.arrays(path)[0]) if isinstance(row := format_of(path), ArrayFormat) else None
 
 
 def _of_arrays(path: Path, source: ArraySource, reading: Reading, training: Training | None) -> ModelInputs:
@@ -125,22 +115,6 @@ def _with_means(path: Path, x: Array, training: Training | None) -> Array:
             f"{path} lacks values; expected --run RUN of a run with --missing mean, whose means replace them"
         )
     return np.where(np.isnan(x), means, x).astype(np.float32)
-
-
-def _cells(path: Path, reading: Reading) -> TableCells | None:
-    """Return the cells of a table, or None if the file is not a table."""
-    name, suffix = path.name.lower(), path.suffix.lower()
-    if name.endswith(TEXT):
-        return read_csv(path, MOST_BYTES)
-    if suffix in (".parquet", ".feather", ".arrow"):
-        from edgefl.experiment.data import arrow_table
-
-        return arrow_table.read_cells(path, reading)
-    if suffix in (".jsonl", ".ndjson", ".json"):
-        from edgefl.experiment.data import json_table
-
-        return json_table.read_cells(path)
-    return None
 
 
 def _of_table(cells: TableCells, reading: Reading, training: Training | None) -> ModelInputs:

@@ -7,7 +7,7 @@ which NaN is missing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class TableCells:
     lines    the line or row of the file at which each row begins
     place    what the numbers of `lines` count: "line" or "row"
     notes    sentences on what the reader did
+    classes  names of the classes 0, 1, ... by the name of a column of whole numbers
+    tests    bool [rows], true for rows of a published test part. None: there is no such part
     """
 
     path: Path
@@ -37,6 +39,8 @@ class TableCells:
     lines: Sequence[int]
     place: str = "line"
     notes: tuple[str, ...] = ()
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tests: Array | None = None
 
     def texts(self, name: str) -> list[str]:
         """Return the cells of a column as a text file has them. Raises DataError for a column of several entries."""
@@ -67,7 +71,8 @@ class TableCells:
             name: column[kept] if isinstance(column, np.ndarray) else [column[at] for at in kept.tolist()]
             for name, column in self.columns.items()
         }
-        return replace(self, columns=columns, lines=[self.lines[at] for at in kept.tolist()])
+        tests = None if self.tests is None else self.tests[kept]
+        return replace(self, columns=columns, lines=[self.lines[at] for at in kept.tolist()], tests=tests)
 
     def without(self, names: Iterable[str], note: str) -> TableCells:
         """Return the table without these columns, and with a note that says why."""

@@ -15,15 +15,14 @@ from edgefl.models.graph import Node
 from edgefl.models.graph.operations import (
     ELU,
     GELU,
-    Hardsigmoid,
-    Hardswish,
+    OPERATIONS,
     LeakyReLU,
     Operation,
     PReLU,
     ReLU,
     ReLU6,
     Sigmoid,
-    SiLU,
+    Smooth,
     Softplus,
     Tanh,
 )
@@ -116,7 +115,7 @@ def _prelu_backward(recorder: Recorder, output_grads: ActivationGradients, node:
 OF_RESULT = (Sigmoid, Tanh)
 """Smooth activations whose backward pass reads their result. All other smooth activations read their input there."""
 
-_SMOOTH = (Sigmoid, Tanh, SiLU, GELU, Hardsigmoid, Hardswish, Softplus, ELU)
+_SMOOTH = [op for op in OPERATIONS.values() if issubclass(op, Smooth)]
 _RECTIFIERS = (ReLU, ReLU6, LeakyReLU)
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     **dict.fromkeys(_RECTIFIERS, _rectifier),

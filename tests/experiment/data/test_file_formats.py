@@ -15,7 +15,7 @@ from edgefl.experiment.data import optional_package
 from edgefl.experiment.data.catalog import load
 from edgefl.experiment.data.column_choice import Reading
 from edgefl.experiment.data.dataset import DataSet
-from edgefl.experiment.data.file_formats import READERS
+from edgefl.experiment.data.file_formats import ENDS
 
 COLUMNS = {"a": [1.5, 2.0, -3.0], "n": [7, 8, 9], "ok": [True, False, True], "who": ["ann", "ben", "ann"]}
 LABELS = ["walk", "run", "walk"]
@@ -285,7 +285,7 @@ def test_matlab_of_version_7_3_has_its_axes_turned(tmp_path: Path) -> None:
     assert (found.x.tolist(), found.y.tolist()) == ([[1.5, 2], [3, 4], [5, 6]], [0, 1, 0])
 
 
-DAMAGED = [end for end in READERS if end not in (".npy", ".csv", ".tsv")]
+DAMAGED = [end for end in ENDS if end not in (".npy", ".csv", ".tsv")]
 
 
 @pytest.mark.parametrize("end", DAMAGED)

@@ -266,7 +266,7 @@ def test_unknown_key_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"op": "Mish"}, "operation 'Mish'; expected a name and one of"),
+        ({"op": "Conv9d"}, "operation 'Conv9d'; expected a name and one of"),
         ({"op": "__class__"}, "operation '__class__'"),
         ({"op": ["Conv2d"]}, r"operation ['Conv2d']"),
         ({"name": 3}, "node 3"),

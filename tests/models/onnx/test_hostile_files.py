@@ -174,16 +174,16 @@ def test_control_flow_is_refused_at_any_depth() -> None:
 
 
 def test_a_refusal_names_the_first_node_and_counts_nodes_like_it() -> None:
-    nodes = [node("Mish", "x", "a"), node("Mish", "a", "b"), node("TopK", "b k", "y i")]
+    nodes = [node("LRN", "x", "a"), node("LRN", "a", "b"), node("TopK", "b k", "y i")]
     text = refused(file_of(nodes, (2,), {"k": np.array([1])}, opset=18))
     assert text == (
-        "Mish 'a': edgefl has no operation for it; use a Sigmoid times its input (1 more nodes like it); "
+        "LRN 'a': edgefl has no operation for it; use BatchNormalization (1 more nodes like it); "
         "1 more kinds of nodes are refused, and --explain lists them"
     )
 
 
 def test_what_the_output_does_not_need_is_not_refused() -> None:
-    nodes = [node("Mish", "x", "a"), node("Relu", "x", "y")]
+    nodes = [node("LRN", "x", "a"), node("Relu", "x", "y")]
     assert [each.op.title for each in read(file_of(nodes, (2,), opset=18)).graph.nodes] == ["ReLU"]
 
 
@@ -201,7 +201,7 @@ MANY = {
     "products": (("MatMul",), "{} w", "{} operations; the limit is {}"),
     "squares": (("Mul",), "{0} {0}", " operations; the limit is"),
     "softmaxes": (("Softmax",), "{}", "expected at the end only, over the classes"),
-    "unknown operators": (("Mish",), "{}", "more nodes like it"),
+    "unknown operators": (("LRN",), "{}", "more nodes like it"),
     "patterns that do not end": (("Mul", "Add", "Div"), "{} c", " operations; the limit is"),
 }
 

@@ -92,8 +92,8 @@ def test_all_reads_together_are_bounded(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_explain_lists_every_kind_of_refused_node(tmp_path: Path) -> None:
     nodes = [
-        node("Mish", "x", "a"),
-        node("Mish", "a", "b"),
+        node("LRN", "x", "a"),
+        node("LRN", "a", "b"),
         node("Clip", "x low", "c"),
         node("Selu", "c", "d"),
         node("Concat", "b d", "y", axis=1),
@@ -101,7 +101,7 @@ def test_explain_lists_every_kind_of_refused_node(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(file_of(nodes, (2,), {"low": np.float32(-1)}, opset=18))
     assert explain_onnx(path) == [
-        "Mish 'a': edgefl has no operation for it; use a Sigmoid times its input (1 more nodes like it)",
+        "LRN 'a': edgefl has no operation for it; use BatchNormalization (1 more nodes like it)",
         "Clip 'c': min=-1, max=inf; expected 0 and 6, or 0 and no upper bound",
         "Selu 'd': edgefl has no operation for it; use Elu or Relu",
     ]

@@ -20,6 +20,7 @@ from edgefl.models import add_adapters
 from edgefl.models.graph import INPUT, Graph, Model, Node, architectures
 from edgefl.models.graph.operations import (
     ELU,
+    FIXED_ACTIVATIONS,
     GELU,
     GRU,
     LSTM,
@@ -49,8 +50,6 @@ from edgefl.models.graph.operations import (
     GaussianNoise,
     GlobalAvgPool,
     GroupNorm,
-    Hardsigmoid,
-    Hardswish,
     InputPart,
     Interpolate,
     LayerNorm,
@@ -73,12 +72,9 @@ from edgefl.models.graph.operations import (
     Scaler,
     SelfAttention,
     Shape,
-    Sigmoid,
-    SiLU,
     Slice,
     Softplus,
     StochasticDepth,
-    Tanh,
     Upsample,
     ZeroPad2d,
 )
@@ -93,7 +89,7 @@ WITHIN = 1e-5  # of the largest output
 BATCHES = (1, 7)
 PLANES: Shape = (6, 9, 11)
 SEQUENCE: Shape = (6, 19)
-SMOOTH = (Sigmoid(), Tanh(), SiLU(), GELU(), GELU("tanh"), Hardsigmoid(), Hardswish(), Softplus(), Softplus(2.0, 0.5))
+SMOOTH = (*(op() for op in FIXED_ACTIVATIONS), GELU(), GELU("tanh"), Softplus(), Softplus(2.0, 0.5))
 CASES: list[tuple[Operation, Shape]] = [
     (Conv2d(6, 4, (3, 3)), PLANES),
     (Conv2d(6, 4, (3, 2), (2, 1), (1, 0), bias=False), PLANES),

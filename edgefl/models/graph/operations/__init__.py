@@ -5,6 +5,8 @@ module of its name. Shapes leave out the batch: [channels, height, width], [chan
 settings of torch, such as padding modes and norms without affine parameters, cannot be represented.
 """
 
+from dataclasses import fields
+
 from edgefl.models.graph.operations.activation import (
     ELU,
     GELU,
@@ -139,11 +141,15 @@ OPERATIONS: dict[str, type[Operation]] = {
 }
 """The classes of all operations, by their name in a graph's JSON."""
 
+FIXED_ACTIVATIONS = tuple(op for op in OPERATIONS.values() if issubclass(op, Smooth) and not fields(op))
+"""The smooth activations without settings. torch has a module and functions of the name of each class."""
+
 VIEWS = (Flatten, Reshape)
 """Operations whose result shares the memory of their input."""
 
 __all__ = [
     "ELU",
+    "FIXED_ACTIVATIONS",
     "GELU",
     "GRU",
     "LARGEST_SETTING",
