@@ -27,7 +27,8 @@ fail() { echo "arm.sh: $*" >&2; exit 1; }
 prepare() {
     [ -n "$qemu" ] || fail "no qemu-aarch64; expected the package qemu-user or qemu-user-static"
     mkdir -p "$work"
-    [ -x "$work/root/usr/bin/python3.11" ] || "$checkout/scripts/arm64_root.sh" "$work/root"
+    [ -x "$work/root/usr/bin/python3.11" ] || "$checkout/scripts/debian_root.sh" "$work/root" arm64 bookworm python3.11 libpython3.11-dev \
+        libstdc++6
     [ -d "$work/site" ] || wheels "$work/site" "${packages[@]}"
     build
     copy

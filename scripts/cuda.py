@@ -6,7 +6,8 @@
     scripts/cuda.py --nvrtc LIBRARY  PTX by this libnvrtc.so.12, of PyPI's nvidia-cuda-nvrtc-cu12, in a file of its own
 
 The list is a file with a line for each target and kernel: registers of a thread, shared bytes of a block, spilled
-bytes. No kernel may spill. A driver takes no PTX of a CUDA that is newer than its own. So NVRTC 12.0's is for drivers
+bytes. The tests allow no kernel to spill on sm_75 and sm_90. A kernel that spills on another processor is slower there,
+and stderr names it. A driver takes no PTX of a CUDA that is newer than its own. So NVRTC 12.0's is for drivers
 from CUDA 12.0 on (JetPack 6), and for processors from sm_60 on, which nvcc 13 no longer knows.
 """
 
@@ -73,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     (options.out.parent / "kernels.csv").write_text(table(resources))
     for image in sorted(options.out.parent.glob("kernels.*.xz")):
         print(f"{image}: {image.stat().st_size} bytes", file=sys.stderr)
-    return 1 if any(each.spilled for each in resources) else 0
+    for each in (each for each in resources if each.spilled):
+        print(f"{each.kernel} spills {each.spilled} bytes on sm_{each.target}", file=sys.stderr)
+    return 0
 
 
 def generate() -> None:

@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
-# wheels.sh [--out FOLDER] [--for "MACHINES"] [--python INCLUDE]...: manylinux wheels, on one x86-64 or ARM Linux, by zig
-# as cross compiler through setup.py. Not a release: nothing is uploaded.
+# wheels.sh [--out FOLDER] [--for "MACHINES"] [--python INCLUDE]...: manylinux and musllinux wheels, on one x86-64 or ARM
+# Linux, by zig as cross compiler through setup.py. Not a release: nothing is uploaded.
 #
-# One for the running python3 and one for each INCLUDE, a folder with the headers of another CPython for 64-bit Linux,
-# which serve every machine: what differs between machines in pyconfig.h no extension reads. (Debian's libpython-dev has
-# a pyconfig.h for each machine, in a folder beside it: unpack both machines' packages into one place.) The library, in
-# which no Python is, is compiled once for a machine. Everything is made from an sdist under build/wheels. Needs PyPI.
-# MACHINES are Linux's names.
+# One for the running python3 and one for each INCLUDE, a folder with the headers of another CPython. The headers for
+# one 64-bit Linux serve every other: what differs between them in pyconfig.h no extension reads. (Debian's
+# libpython-dev has a pyconfig.h for each machine, in a folder beside it: unpack all machines' packages into one place.
+# armv7l needs its own.) The library, in which no Python is, is compiled once for a machine. Everything is made from an
+# sdist under build/wheels. Needs PyPI.
+#
+# MACHINES are Linux's names, default "x86_64 aarch64": also armv7l, and x86_64-musl and aarch64-musl for Alpine and
+# alike. armv7l is ARMv7-A with VFPv3-D16, Debian's armhf: its NEON rounds otherwise. No CUDA driver runs on armv7l or
+# musl, so their wheels have no CUDA kernels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 ZIG=0.17.1       # the compiler: other versions may be slower, or round otherwise where the standard lets them
 GLIBC=2.17       # manylinux2014; the oldest that Python 3.10 and numpy support
 NVRTC=12.0.140   # CUDA 12.0's: what it compiles every driver takes that the backend takes
-LIMIT=5900000    # bytes of a wheel: 3.2 MB, 2 of CUDA kernels, .66 of recordings (edgefl/experiment/data/spoken-digits.npz)
+LIMIT=6800000    # bytes of a wheel: 2.5 MB of CUDA kernels, 1.4 of libedgefl.so, .6 of recordings (spoken-digits.npz)
 VERSIONS="3.10 3.11 3.12 3.13 3.14"
 out=dist machines="x86_64 aarch64" includes=()
 while [ $# -gt 0 ]; do
@@ -21,7 +25,7 @@ while [ $# -gt 0 ]; do
         --out) out=$2 ;;
         --for) machines=$2 ;;
         --python) includes+=("$(realpath "$2")") ;;
-        *) echo "wheels.sh: $1; expected --out FOLDER, --for \"x86_64 aarch64\" or --python INCLUDE" >&2; exit 2 ;;
+        *) echo "wheels.sh: $1; expected --out FOLDER, --for \"MACHINES\" or --python INCLUDE" >&2; exit 2 ;;
     esac
     shift 2
 done
@@ -62,11 +66,42 @@ version_of() { # 3.11 of a folder with CPython's headers
     sed -n 's/^#define PY_VERSION  *"\([0-9]*\.[0-9]*\).*/\1/p' "$1/patchlevel.h"
 }
 
+target_of() { # MACHINE: zig's words
+    case "$1" in
+        armv7l) echo "-target arm-linux-gnueabihf.$GLIBC -mcpu=baseline-neon-d32" ;;
+        *-musl) echo "-target ${1%-musl}-linux-musl -mcpu=baseline" ;;
+        *) echo "-target $1-linux-gnu.$GLIBC -mcpu=baseline" ;;
+    esac
+}
+
+triplet_of() { # MACHINE: how CPython ends the names of its modules
+    case "$1" in
+        armv7l) echo arm-linux-gnueabihf ;;
+        *-musl) echo "${1%-musl}-linux-musl" ;;
+        *) echo "$1-linux-gnu" ;;
+    esac
+}
+
+platform_of() { # MACHINE: a wheel's tag
+    case "$1" in
+        *-musl) echo "musllinux_1_2_${1%-musl}" ;;
+        *) echo "manylinux2014_$1" ;;
+    esac
+}
+
+fits() { # MACHINE INCLUDE: whether the headers say the machine's size of pointers
+    # shellcheck disable=SC2046  # words
+    printf '#include <pyconfig.h>\nstatic_assert(SIZEOF_VOID_P == sizeof(void*));\n' |
+        python -m ziglang c++ $(target_of "$1") -I"$2" -idirafter "$2/.." -x c++ -c -o "$work/fits.o" - 2> /dev/null
+}
+
 compile() { # MACHINE INCLUDE TAG FOLDER: a wheel of linux_MACHINE
-    local zig="python -m ziglang" target="-target $1-linux-gnu.$GLIBC -mcpu=baseline"
+    local zig="python -m ziglang" target without=()
+    target=$(target_of "$1")
+    [[ "$1" =~ ^(x86_64|aarch64)$ ]] || without=(-u EDGEFL_CUDA_IMAGES)
     rm -rf "$work"/source/build/lib*/edgefl/_core* # another Python's: what is left there would go into the wheel
-    (cd "$work/source" && env CXX="$zig c++ $target" CPPFLAGS="-I$2 -idirafter $2/.." \
-        _PYTHON_HOST_PLATFORM="linux-$1" SETUPTOOLS_EXT_SUFFIX=".cpython-${3#cp}-$1-linux-gnu.so" \
+    (cd "$work/source" && env "${without[@]}" CXX="$zig c++ $target" CPPFLAGS="-I$2 -idirafter $2/.." \
+        _PYTHON_HOST_PLATFORM="linux-${1%-musl}" SETUPTOOLS_EXT_SUFFIX=".cpython-${3#cp}-$(triplet_of "$1").so" \
         python -m build --wheel --no-isolation -o "$4" . > "$work/log" 2>&1) || { tail -30 "$work/log"; return 1; }
     python -m wheel tags --remove --python-tag "$3" --abi-tag "$3" "$4"/*.whl > /dev/null
 }
@@ -76,22 +111,29 @@ check() { # VERSION WHEEL: an error if its binding was compiled with another Pyt
 	import sys, zipfile
 	version, wheel = sys.argv[1:]
 	files = zipfile.ZipFile(wheel)
-	(binding,) = (name for name in files.namelist() if name.startswith("edgefl/_core."))
-	if b"\0" + version.encode() + b"\0" not in files.read(binding):
+	bindings = [name for name in files.namelist() if name.startswith("edgefl/_core.")]
+	if len(bindings) != 1:
+	    sys.exit(f"{wheel}: {len(bindings)} native bindings; expected 1. build/wheels/log has the compiler's words")
+	if b"\0" + version.encode() + b"\0" not in files.read(bindings[0]):
 	    sys.exit(f"{wheel}: compiled for another Python; expected {version}")
 	END
 }
 
 wheel() { # MACHINE INCLUDE: one in the folder, tagged by what auditwheel finds that it needs
-    local version tag raw="$work/raw" made size
+    local version tag platform raw="$work/raw" made size
     version=$(version_of "$2")
     tag=cp${version/./}
+    platform=$(platform_of "$1")
+    if ! fits "$1" "$2"; then
+        echo "unbuilt  Python $version for $1: the headers in $2 are not for this machine"
+        return
+    fi
     rm -rf "$raw" "$work/fixed"
     compile "$1" "$2" "$tag" "$raw"
     check "$version" "$raw"/*.whl
     auditwheel repair --plat auto -w "$work/fixed" "$raw"/*.whl >> "$work/log" 2>&1 || { tail "$work/log"; return 1; }
     made=$(basename "$work"/fixed/*.whl) size=$(stat -c %s "$work"/fixed/*.whl)
-    [[ "$made" == *-"$tag-$tag"-*manylinux2014_"$1"* ]] || { echo "$made; expected manylinux2014_$1" >&2; return 1; }
+    [[ "$made" == *-"$tag-$tag"-*"$platform"* ]] || { echo "$made; expected $platform" >&2; return 1; }
     [ "$size" -le $LIMIT ] || { echo "$made has $size bytes; expected at most $LIMIT" >&2; return 1; }
     mv "$work/fixed/$made" "$out"
     echo "built    $made, $size bytes"
