@@ -22,9 +22,10 @@ from glob import glob
 STANDARD = "-std=c++2a"  # C++17 with designated initialisers. g++ 8 and 9 (ARM boards) know C++20 by this name only
 ARITHMETIC = ["-ffp-contract=off", "-fno-math-errno"]
 FLAGS = [STANDARD, "-g0", "-fPIC", "-pthread", "-fvisibility=hidden", "-DNDEBUG", "-Wall", "-Wextra", *ARITHMETIC]
-# Without a page between code and constants `libedgefl.so` has 4,096 bytes less.
-SMALL = ["-Wl,-s", "-Wl,-z,noseparate-code"]
-SHARED = ["-shared", "-pthread", *(["-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else SMALL)]
+SHARED = ["-shared", "-pthread", *(["-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else ["-Wl,-s"])]
+# Without a page between code and constants `libedgefl.so` has 4,096 bytes less. The linker of GCC puts a page there, and
+# zig refuses the word.
+SMALL = ["-Wl,-z,noseparate-code"]
 LIBRARY = "libedgefl.so"
 GENERATED = os.path.join("build", "generated")  # what follows from the table of operations
 BINDING = ["-O1"]  # for what is checked once for each recorded call: three quarters of the time that it takes with -O2
@@ -204,9 +205,10 @@ def ninja_file(compiler: Compiler, places: Places) -> str:
         objects.append(_compile(lines, source, places, words, header=header if source.startswith("csrc/isa") else ""))
     soname = [f"-Wl,-soname,{LIBRARY}"] if linux else []
     before = f" || {' '.join(map(_path, first))}"
-    _link(lines, places.library, objects, [*SHARED, *soname, *compiler.link], after=before)
+    shared = [*SHARED, *(SMALL if gcc and linux else [])]
+    _link(lines, places.library, objects, [*shared, *soname, *compiler.link], after=before)
     origin = "-Wl,-rpath,$ORIGIN" if linux else "-Wl,-rpath,@loader_path"
-    words = [*SHARED, f"-L{places.out}", "-ledgefl", origin, *compiler.link]
+    words = [*shared, f"-L{places.out}", "-ledgefl", origin, *compiler.link]
     _link(lines, places.module, first, words, after=f" | {_path(places.library)}")
     return "\n".join(lines) + "\n"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from .checks import rules_of, translation
 from .reading import Reading
-from .rows import Function, Parameter, structs
+from .rows import Function, Parameter, narrow_fields, structs
 
 
 def made_call(reading: Reading, functions: list[Function]) -> list[str]:
@@ -34,14 +35,20 @@ def _held_name(parameter: Parameter) -> str:
 
 def _held(reading: Reading, function: Function, parameter: Parameter) -> str:
     if parameter.fields:
-        values = ", ".join(_number(reading, value) for _, value in parameter.fields)
-        return f"{parameter.struct}{{{values}}}"
+        return f"{parameter.struct}{{{', '.join(_fields(reading, parameter))}}}"
     argument = reading.arguments.get(parameter.value)
     if argument is None:
         return _number(reading, parameter.value)
     if argument.is_array or argument.type == "uint32":
         return f"{parameter.value}.as<{function.element(argument)}>()"
     return f"{parameter.type}({parameter.value})" if parameter.type != "efl_index" else parameter.value
+
+
+def _fields(reading: Reading, parameter: Parameter) -> Iterator[str]:
+    """Yield the values of a struct's fields. Fields of 32 bits have a cast, because clang asks for it."""
+    narrow = narrow_fields(parameter.struct)
+    for field, value in parameter.fields:
+        yield f"efl_int32({value})" if field in narrow else _number(reading, value)
 
 
 def _number(reading: Reading, value: str) -> str:

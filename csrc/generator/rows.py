@@ -42,12 +42,20 @@ def families() -> dict[str, tuple[Any, ...]]:
 @lru_cache(None)
 def structs() -> dict[str, list[str]]:
     """Return the names of the fields of each struct in the header."""
+    return {name: re.findall(r"(\w+)\s*(?:[,;]|$)", body) for name, body in _struct_bodies().items()}
+
+
+def narrow_fields(struct: str) -> set[str]:
+    """Return the names of the fields of a struct that have 32 bits."""
+    lines = re.findall(r"efl_int32 ([^;]*);", _struct_bodies()[struct])
+    return {field for line in lines for field in re.findall(r"\w+", line)}
+
+
+@lru_cache(None)
+def _struct_bodies() -> dict[str, str]:
     text = re.sub(r"/\*.*?\*/", "", HEADER.read_text("utf-8"), flags=re.DOTALL)
     found = re.findall(r"typedef struct \{(.*?)\} (\w+);", text, flags=re.DOTALL)
-    return {
-        name: [field for line in body.split(";") for field in re.findall(r"(\w+)\s*(?:,|$)", line.strip())]
-        for body, name in found
-    }
+    return {name: body for body, name in found}
 
 
 class Parameter(NamedTuple):
