@@ -4,9 +4,9 @@
 # prepare     what the others need, made once: an arm64 root, aarch64 wheels, the two libraries by zig
 # peers       torch and MNN for aarch64, for python -m bench arm
 # python      an aarch64 Python under qemu as that CPU, with edgefl and this checkout's tests and benches
-# tests       the suites of kernels, learners, codec and wire on each CPU, EDGEFL_ISA scalar and neon: hours. EVERY=8: of
+# tests       the suites of kernels, learning and protocol on each CPU, EDGEFL_ISA scalar and neon: hours. EVERY=8: of
 #             each suite another eighth for each CPU and instruction set, the first of them FIRST; FILTER: pytest's -k;
-#             SUITES: which of the four
+#             SUITES: which of the three
 # federation  a server of one kind with devices of the other: the same model and payloads as all x86 at EDGEFL_ISA=scalar,
 #             within a bound with the best tier of each
 # smoke       the NEON tier's dense products alone, in a minute; says why it is skipped where a tool is missing
@@ -82,7 +82,7 @@ suite() { # CPU ISA NAME SHARE: pytest's exit status, but 0 where the share has 
     local status=0
     echo "== tests/$3 on $1, EDGEFL_ISA=$2, share $4"
     (cd "$work/tree" && MORE=$work/oracle EDGEFL_ISA=$2 run "$1" -m pytest -q -p no:cacheprovider --share "$4" \
-        ${FILTER:+-k "$FILTER"} "tests/$3") || status=$?
+        --ignore tests/kernels/cuda ${FILTER:+-k "$FILTER"} "tests/$3") || status=$?
     [ $status = 0 ] || [ $status = 5 ]
 }
 
@@ -90,7 +90,7 @@ tests() {
     local failed=0 share=${FIRST:-0} every=${EVERY:-1}
     for cpu in "$@"; do
         for isa in scalar neon; do
-            for name in ${SUITES:-kernels learners codec wire}; do
+            for name in ${SUITES:-kernels learning protocol}; do
                 suite "$cpu" $isa "$name" "$((share % every))/$every" || failed=1
             done
             share=$((share + 1))

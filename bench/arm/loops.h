@@ -1,6 +1,6 @@
 // Included inside the tier's namespace, after its simd words: each product with the tile that most of its work is in.
 
-#include "../../csrc/isa/micro.h"
+#include "../../csrc/isa/products.h"
 
 #include "../../csrc/kernels/sparse_linear/structure.inl.h"
 #include "../../csrc/kernels/sparse_linear/panels.inl.h"
@@ -11,7 +11,7 @@
 
 #define LOOP(name, arguments, call) \
     extern "C" void name arguments; \
-    extern "C" void name arguments { call; }
+    extern "C" __attribute__((flatten)) void name arguments { call; }
 
 LOOP(convolution_8x3, (const Product& p, int64_t n), (outer<8, 3>(p, n)))
 LOOP(convolution_6x4, (const Product& p, int64_t n), (outer<6, 4>(p, n)))

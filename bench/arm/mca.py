@@ -22,6 +22,7 @@ from pathlib import Path
 
 CORES = ("cortex-a53", "cortex-a55", "cortex-a72", "neoverse-n1")
 LOOPS = Path(__file__).with_name("loops.cc")
+GENERATE = LOOPS.parents[2] / "csrc" / "generate.py"  # writes the C header that the bodies include
 # The flags with which the library is compiled for every 64-bit ARM.
 FLAGS = ("-std=c++2a", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-DNDEBUG", "-g0", "-w", "-S")
 ITERATIONS = 200
@@ -70,14 +71,17 @@ def assembly(source: Path) -> str:
     """Return the assembly that the compiler makes of `source`. Raises CalledProcessError if it does not compile."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "loops.s"
-        subprocess.run([*compiler(), *FLAGS, str(source), "-o", str(out)], check=True)
+        subprocess.run([sys.executable, str(GENERATE), folder], check=True)
+        subprocess.run([*compiler(), *FLAGS, f"-I{folder}", str(source), "-o", str(out)], check=True)
         return out.read_text()
 
 
 def functions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and bodies of the functions in clang's assembly."""
+    """Yield the names and bodies of the functions of `loops.h` in clang's assembly, without those of C++ names."""
     for found in re.finditer(r"^(\w+):[^\n]*\n(.*?)^\.Lfunc_end\d+:", text, re.DOTALL | re.MULTILINE):
-        yield CALLED.get(found.group(1), found.group(1)), found.group(2)
+        name = CALLED.get(found.group(1), found.group(1))
+        if not name.startswith("_Z"):
+            yield name, found.group(2)
 
 
 def innermost(body: str) -> list[str]:

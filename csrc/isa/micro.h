@@ -16,11 +16,13 @@
 #include "../micro/bits.inl.h"
 #include "../micro/copy.inl.h"
 #include "../micro/interleave.inl.h"
+#include "../micro/by_lanes.inl.h"
 #include "../micro/in_order.inl.h"
 #include "../micro/term_pairs.inl.h"
 #include "../micro/product.inl.h"
 #include "../micro/tile.inl.h"
 #include "../micro/dot.inl.h"
+#include "../micro/lane_dot.inl.h"
 #include "../micro/transpose.inl.h"
 #include "../micro/small_product.inl.h"
 

@@ -6,4 +6,5 @@
 #include "../micro/product_body.inl.h"
 #include "../micro/tile_body.inl.h"
 #include "../micro/dot_body.inl.h"
+#include "../micro/lane_dot_body.inl.h"
 #include "../micro/small_product_body.inl.h"

@@ -6,6 +6,8 @@
 #include "convolution_shared.h"
 
 #include "../kernels/convolution/weight_gradient.inl.h"
+#include "../kernels/convolution/pixel_plan.inl.h"
+#include "../kernels/convolution/pixel_lanes.inl.h"
 #include "../kernels/convolution/weight_by_pixels.inl.h"
 #include "../kernels/convolution/weight_by_channels.inl.h"
 #include "../kernels/convolution/weight_by_tiles.inl.h"

@@ -40,8 +40,17 @@ struct SgdStep {
     // The vectors of a segment of n; how many scalars they are.
     template <bool PLAIN>
     __attribute__((always_inline)) inline int64_t vectors(int64_t at, int64_t k, int64_t n) const {
+        const SgdStep own = *this;  // which no store changes: its numbers stay in registers
+        float* const to = w + at;
         int64_t i = 0;
-        for (; i + W <= n; i += W) store(w + at + i, moved<PLAIN>(load(w + at + i), k + i));
+        for (; i + 4 * W <= n; i += 4 * W) {
+            vf p[4];
+            EFL_UNROLL
+            for (int v = 0; v < 4; ++v) p[v] = own.moved<PLAIN>(load(to + i + v * W), k + i + v * W);
+            EFL_UNROLL
+            for (int v = 0; v < 4; ++v) store(to + i + v * W, p[v]);
+        }
+        for (; i + W <= n; i += W) store(to + i, own.moved<PLAIN>(load(to + i), k + i));
         return i;
     }
 

@@ -3,6 +3,13 @@
 // to[i * pitch + m] = from[m][i] for i < n and m < rows, rows <= pitch. Up to W floats past the last row are
 // overwritten.
 static void interleave(const float* const* from, int64_t rows, int64_t n, float* to, int64_t pitch) {
+    if (W == 4 && rows > W && n >= 4) {  // words of four, the last of which overlap those before
+        for (int64_t m = 0; m < rows; m += W) {
+            const int64_t first = least(m, rows - W);
+            interleave(from + first, W, n, to + first, pitch);
+        }
+        return;
+    }
     if (rows < 3 || rows > W || n < 4) {
         for (int64_t i = 0; i < n; ++i)
             for (int64_t m = 0; m < rows; ++m) to[i * pitch + m] = from[m][i];
@@ -14,7 +21,8 @@ static void interleave(const float* const* from, int64_t rows, int64_t n, float*
         const int64_t i = least(next, n - 4);  // the last four columns overlap those before
         vf columns[4];
         load_columns(row, i, columns);
+        float* at = to + i * pitch;
         EFL_UNROLL
-        for (int k = 0; k < 4; ++k) store(to + (i + k) * pitch, columns[k]);
+        for (int k = 0; k < 4; ++k, at += pitch) store(at, columns[k]);
     }
 }

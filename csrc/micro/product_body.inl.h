@@ -10,6 +10,18 @@ __attribute__((always_inline)) static inline void add_grouped(const Product& p, 
     add_terms_in_order(from, p.terms, acc);
 }
 
+// The same on other cores.
+template <int ROWS, int VECTORS>
+__attribute__((always_inline)) static inline void add_by_lanes(const Product& p, const float* const (&b)[VECTORS],
+                                                               vf (&acc)[ROWS][VECTORS]) {
+    const float* a = p.a;
+    const int64_t *off = p.off, *const pairs = off + p.terms / 2 * 2;
+    EFL_PRAGMA(GCC unroll 1)
+    for (; off != pairs; off += 2, a += 2 * ROWS)
+        add_packed<2>(a, [&](int term, int v) { return load(b[v] + off[term]); }, acc);
+    if (p.terms % 2) add_packed<1>(a, [&](int, int v) { return load(b[v] + *off); }, acc);
+}
+
 // `tiles` neighbouring tiles of VECTORS vectors each. Terms are taken two at a time: on Zen 3 that is 93 to 98 % of the
 // peak rate on long sums, and 60 to 90 % with two rows; a call per run of tiles instead of per tile is a third of a sum
 // of four terms.
@@ -28,6 +40,8 @@ static void outer(const Product& whole, int64_t tiles) {
         }
         if constexpr (GROUPED) {
             add_grouped<ROWS, VECTORS>(p, b, acc);
+        } else if constexpr (BY_LANES) {
+            add_by_lanes<ROWS, VECTORS>(p, b, acc);
         } else {
             const float* a = p.a;
             EFL_PRAGMA(GCC unroll 2)

@@ -135,6 +135,27 @@ __attribute__((always_inline)) static inline void end_tile(const Tiles& p, float
     }
 }
 
+// Factors by columns, whose vectors are loaded whole: two terms at once where they lie side by side.
+template <int ROWS, int VECTORS, bool FAR>
+__attribute__((always_inline)) static inline void add_by_lanes(const Tiles& p, const float* b, FarRows<VECTORS>& rows,
+                                                               vf (&acc)[ROWS][VECTORS]) {
+    const float* a = p.a;
+    int64_t left = p.terms;
+    if (!FAR && p.a_pitch == ROWS) {
+        const int64_t next = p.b_pitch;
+        EFL_PRAGMA(GCC unroll 1)
+        for (; left >= 2 + ROWS % 2; left -= 2, a += 2 * ROWS, b += 2 * next)
+            add_packed<2>(a, [&](int term, int v) { return load(b + term * next + v * W); }, acc);
+    }
+    EFL_PRAGMA(GCC unroll 1)
+    for (; left > 0; --left, a += p.a_pitch, b += p.b_pitch) {
+        if (FAR) rows.fetch();
+        vf x[VECTORS];
+        add_apart(a, [&](int v) { return x[v] = load(b + v * W); }, acc);
+        if (FAR) rows.put(x);
+    }
+}
+
 // Terms one at a time, where the operands of two would not fit beside the sums.
 template <int ROWS, int VECTORS, bool BY_ROWS, bool FAR>
 __attribute__((always_inline)) static inline void add_single_terms(const Tiles& p, const float* b,
@@ -183,6 +204,8 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
             add_in_pairs<ROWS, VECTORS>(p, tile, acc);
         } else if constexpr (ORDER == Order::GROUPED) {
             add_grouped<ROWS, VECTORS>(p, tile, acc);
+        } else if constexpr (BY_LANES && !BY_ROWS && ROWS >= W) {
+            add_by_lanes<ROWS, VECTORS, FAR>(p, tile, rows, acc);
         } else if constexpr (!READS_IN_FMA) {
             add_single_terms<ROWS, VECTORS, BY_ROWS, FAR>(p, tile, rows, acc);
         } else {

@@ -142,8 +142,9 @@ static inline void spread(float* p, const float* from, int n) {
 __attribute__((always_inline)) static inline void turn(vf* v) {
     const vf ab = vtrn1q_f32(v[0], v[1]), after_ab = vtrn2q_f32(v[0], v[1]);
     const vf cd = vtrn1q_f32(v[2], v[3]), after_cd = vtrn2q_f32(v[2], v[3]);
-    const auto low = [](vf a, vf b) {
-        return vreinterpretq_f32_f64(vtrn1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
+    const auto low = [](vf a, vf b) {  // clang makes two instructions of the intrinsic function
+        __asm__("zip1 %0.2d, %0.2d, %1.2d" : "+w"(a) : "w"(b));
+        return a;
     };
     const auto high = [](vf a, vf b) {
         return vreinterpretq_f32_f64(vtrn2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
@@ -206,16 +207,20 @@ static inline vu multiplied(vu a, uint32_t b, vu* high) {
 }
 static inline vf keep_from(vf v, vu a, uint32_t least) { return kept(v, vcgeq_u32(a, same(least))); }
 
+// c + x * lane i of `all`.
+__attribute__((always_inline)) static inline vf fma_lane(vf x, vf all, int i, vf c) {
+    return i == 0   ? vfmaq_laneq_f32(c, x, all, 0)
+           : i == 1 ? vfmaq_laneq_f32(c, x, all, 1)
+           : i == 2 ? vfmaq_laneq_f32(c, x, all, 2)
+                    : vfmaq_laneq_f32(c, x, all, 3);
+}
+#define EFL_FMA_BY_LANE
+
 // All W floats take one load, and no float has a vector of its own: the multiply-add reads a lane.
 struct Singles {
     vf all;
     explicit Singles(const float* p) : all(load(p)) {}
-    vf fma(int i, vf x, vf c) const {
-        return i == 0   ? vfmaq_laneq_f32(c, x, all, 0)
-               : i == 1 ? vfmaq_laneq_f32(c, x, all, 1)
-               : i == 2 ? vfmaq_laneq_f32(c, x, all, 2)
-                        : vfmaq_laneq_f32(c, x, all, 3);
-    }
+    vf fma(int i, vf x, vf c) const { return fma_lane(x, all, i, c); }
 };
 
 // Instructions that stay where they are written, among each other: for cores that execute in order.

@@ -96,11 +96,16 @@ static void tabulate_vectors(const Correlation& c, const CorrelationPlan& plan) 
         }
 }
 
-// Whether a target's weights lie in memory as its terms do.
-static bool packs_runs(const Correlation& c, const CorrelationPlan& plan) {
-    bool whole = !c.transposed && !c.sources.ids && c.taps() == c.planes.rows.kernel * c.planes.cols.kernel;
+// Whether the taps are all of the kernel's, in memory's order.
+static bool has_all_taps(const Correlation& c, const CorrelationPlan& plan) {
+    bool whole = c.taps() == c.planes.rows.kernel * c.planes.cols.kernel;
     for (int64_t t = 0; whole && t < c.taps(); ++t) whole = plan.tap[t] == t;
     return whole;
+}
+
+// Whether a target's weights lie in memory as its terms do.
+static bool packs_runs(const Correlation& c, const CorrelationPlan& plan) {
+    return !c.transposed && !c.sources.ids && has_all_taps(c, plan);
 }
 
 // The weights of sources [first, first + count) of a group for `rows` targets from the one numbered `target`:
@@ -115,10 +120,17 @@ static void pack_panel(const Correlation& c, const CorrelationPlan& plan, const 
         for (int64_t m = 0; m < rows; ++m) from[m] += first * taps;
         return interleave(from, rows, count * taps, to, rows);
     }
+    const bool by_words = W == 4 && rows >= W && taps >= 4 && has_all_taps(c, plan);
     for (int64_t s = first; s < first + count; ++s, to += taps * rows) {
         const int64_t at = c.weight_of(id_of(c.sources, g.source + s), 0) - c.weight_of(id_of(c.sources, g.source), 0);
+        const float* source[MAX_ROWS];
+        for (int64_t m = 0; m < rows; ++m) source[m] = from[m] + at;
+        if (by_words) {
+            interleave(source, rows, taps, to, rows);
+            continue;
+        }
         for (int64_t t = 0; t < taps; ++t)
-            for (int64_t m = 0; m < rows; ++m) to[t * rows + m] = from[m][at + plan.tap[t]];
+            for (int64_t m = 0; m < rows; ++m) to[t * rows + m] = source[m][plan.tap[t]];
     }
 }
 

@@ -197,7 +197,39 @@ static void add_in_place(const ChannelPlan& plan, int64_t c, int64_t first, int6
         }
 }
 
+// Four taps' sums of a panel's channels, which lie by taps, turned.
+static void turn_taps(const float* sums, const int64_t (&off)[W], int64_t channels, int64_t taps, float* to) {
+    const float* from[W];
+    for (int l = 0; l < W; ++l) from[l] = sums + off[l];
+    interleave(from, W, channels, to, taps);
+}
+
+// The sums of one chunk: W taps of all panels at a time, then one.
+static void write_turned(const ChannelPlan& plan) {
+    const int64_t taps = plan.w.taps(), ins = plan.channels.total, larger = plan.channels.larger;
+    for (int64_t tap = 0, count; tap < taps; tap += count) {
+        count = tap + W <= taps ? W : 1;
+        int64_t off[2][W] = {};  // in the sums of a panel, of smaller panels and of larger ones
+        for (int64_t i = 0; i < 2 * count; ++i) {
+            const int64_t t = tap + i % count, c = i < count ? plan.channels.count - 1 : 0;
+            off[i / count][i % count] = t / plan.joint * plan.run(c) + t % plan.joint * plan.channels.size(c);
+        }
+        for (int64_t o = 0; o < plan.outs; ++o) {
+            const float* sums = plan.sums + o * plan.pitch;
+            float* to = plan.w.dw + o * ins * taps + tap;
+            for (int64_t c = 0; c < plan.channels.count; ++c) {
+                const int64_t size = plan.channels.size(c);
+                if (count == W) turn_taps(sums, off[c < larger], size, taps, to);
+                else
+                    for (int64_t k = 0; k < size; ++k) to[k * taps] = sums[off[c < larger][0] + k];
+                sums += plan.segments * plan.run(c), to += size * taps;
+            }
+        }
+    }
+}
+
 static void write_weights(const ChannelPlan& plan) {
+    if (W == 4 && plan.chunks.count == 1) return write_turned(plan);
     const int64_t taps = plan.w.taps(), ins = plan.channels.total;
     for (int64_t o = 0; o < plan.outs; ++o)
         for (int64_t c = 0; c < plan.channels.count; ++c) {

@@ -48,7 +48,8 @@ struct Cut {
           masked(masks(p)), columns(whole() ? p.b_columns : count_of(p.columns, p.b_columns)),
           vectors(in_pairs ? VECTORS_IN_PAIRS : vectors_of_tile(int(panels.size(0)))), width(vectors * W),
           tiles((columns + width - 1) / width), passes(p.terms > 0 ? p.terms : 1, PASS_TERMS),
-          by_rows(p.t_step == 1 && !in_pairs), a_in_place(!in_pairs && is_near(p)),
+          by_rows(p.t_step == 1 && !in_pairs && !BY_LANES),
+          a_in_place(!in_pairs && (by_rows || p.t_step > 1) && is_near(p)),
           b_in_place(!in_pairs && !p.b_transposed && (whole() || !p.columns.ids) &&
                      !(p.b_rows_selected && p.t_ids.ids)),
           few(p.count <= FEW_ROWS), a_pitch(a_in_place ? p.m_step : (passes.size(0) + 31) / 32 * 32 + 16),

@@ -36,6 +36,81 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
         }
 }
 
+// The same with lanes over examples: x lies side by side, a block of examples and a range of inputs that stays in L1 at a
+// time, and the weights of a few outputs take their turns as lanes.
+struct ForwardLanes {
+    static constexpr int64_t FLOATS = 6144;  // of x side by side
+    Parts vectors;                           // of examples
+    int64_t quads;                           // of inputs at a time
+
+    ForwardLanes(int64_t batch, int64_t in)
+        : vectors((batch + W - 1) / W, MAX_LANE_VECTORS), quads(least(in / W + 1, FLOATS / (vectors.size(0) * W * W))) {}
+    int64_t floats() const { return (quads * W + W) * vectors.size(0) * W + W; }
+};
+
+// The inputs from `first` on of one block for all outputs, added to sums[output][example].
+static void add_inputs(const float* weight, int64_t in, int64_t first, const Parts& rights, LaneDots d) {
+    for (int64_t r = 0; r < rights.count; ++r) {
+        for (int64_t k = 0; k < rights.size(r); ++k) d.right[k] = weight + (rights.first(r) + k) * in + first;
+        lane_products(d, rights.size(r));
+        d.sums += rights.size(r) * d.vectors * W;
+    }
+}
+
+// y for some outputs, whose weights and biases these are.
+static void linear_outputs_by_lanes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t in,
+                                    int64_t out, int64_t outs, const int64_t* off, float* side, float* sums, float* y) {
+    const ForwardLanes lanes(batch, in);
+    for (int64_t b = 0; b < lanes.vectors.count; ++b) {
+        const int64_t vectors = lanes.vectors.size(b), pitch = vectors * W, example = lanes.vectors.first(b) * W,
+                      examples = least(pitch, batch - example);
+        const Parts rights(outs, lane_rights_of(int(vectors)));
+        for (int64_t q = 0; q == 0 || q < in / W; q += lanes.quads) {
+            const int64_t quads = least(lanes.quads, in / W - q), tail = q + quads == in / W ? in % W : 0;
+            const float* from[MAX_LANE_VECTORS * W];
+            for (int64_t n = 0; n < examples; ++n) from[n] = x + (example + n) * in + q * W;
+            interleave(from, examples, quads * W + tail, side, pitch);
+            add_inputs(weight, in, q * W, rights,
+                       LaneDots{
+                           .left = side,
+                           .vectors = vectors,
+                           .right = {},
+                           .off = off,
+                           .quads = quads,
+                           .tail = tail,
+                           .tail_at = quads * W,
+                           .sums = sums,
+                           .add = q > 0,
+                       });
+        }
+        for (int64_t n = 0; n < examples; ++n)
+            for (int64_t o = 0; o < outs; ++o) y[(example + n) * out + o] = sums[o * pitch + n] + (bias ? bias[o] : 0);
+    }
+}
+
+static efl_status linear_forward_by_lanes(const float* x, const float* weight, const float* bias, int64_t batch,
+                                          int64_t in, int64_t out, float* y) {
+    const Parts blocks = Parts::into(out, least(out, blocks_of(out, batch * in * out)));
+    const ForwardLanes lanes(batch, in);
+    const int64_t crew = threads_for(blocks.count), side_size = lanes.floats(),
+                  sums_size = blocks.size(0) * lanes.vectors.size(0) * W;
+    int64_t* off;
+    float *side, *sums;
+    if (!place([&](Carve& carve) {
+            off = carve.take<int64_t>(lanes.quads);
+            side = carve.take<float>(crew * side_size);
+            sums = carve.take<float>(crew * sums_size);
+        }))
+        return EFL_NO_MEMORY;
+    for (int64_t i = 0; i < lanes.quads; ++i) off[i] = i * W;
+    parallel(blocks.count, blocks.count, [&](int64_t i, int64_t thread) {
+        const int64_t first = blocks.first(i);
+        linear_outputs_by_lanes(x, weight + first * in, bias ? bias + first : nullptr, batch, in, out, blocks.size(i),
+                                off, side + thread * side_size, sums + thread * sums_size, y + first);
+    });
+    return EFL_OK;
+}
+
 constexpr int64_t MIN_OUTPUTS = 3 * 16;  // outputs, and examples, from which packing the weights pays
 constexpr int64_t MIN_EXAMPLES = 64;
 
@@ -62,6 +137,8 @@ static efl_status linear_forward_f32(const float* x, const float* weight, const 
             .c_pitch = out_features,
             .compact = true,
         });
+    if (fills_lanes(batch) && in_features >= W)
+        return linear_forward_by_lanes(x, weight, bias, batch, in_features, out_features, y);
     int64_t* off;
     if (!place([&](Carve& carve) { off = carve.take<int64_t>(in_features / W); })) return EFL_NO_MEMORY;
     for (int64_t i = 0; i < in_features / W; ++i) off[i] = i * W;

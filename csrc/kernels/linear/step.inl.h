@@ -17,6 +17,7 @@ struct Step {
     };
 
     void apply(const Part& whole) const {
+        if (!cols.ids) return sgd.plain() ? apply_neighbours<true>(whole) : apply_neighbours<false>(whole);
         for (int64_t n = 0; n < whole.width; n += RUN) {
             Part part = whole;
             part.column += n, part.width = least(RUN, whole.width - n), part.grads += n;
@@ -38,7 +39,7 @@ struct Step {
         tile.grad = part.grads;
         for (int64_t n = 0, end; n < part.width; n = end) {
             const int64_t column = id_of(cols, part.column + n);
-            end = n + 1;
+            end = cols.ids ? n + 1 : part.width;
             while (end < part.width && id_of(cols, part.column + end) == column + end - n) ++end;
             for (int64_t m = 0; m < part.count; ++m)
                 tile.segment<PLAIN>(id_of(rows, part.row + m) * w_pitch + column, m * part.pitch + n, end - n);

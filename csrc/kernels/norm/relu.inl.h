@@ -130,7 +130,16 @@ static void halve_norm_plane(const Z& z, const float* x, int64_t height, int64_t
     if (2 * out_w <= W && (out_w & (out_w - 1)) == 0) return halve_norm_plane_narrow(z, x, height, width, y);
     const float* const end = x + height * width;
     float* const last = y + out_h * out_w;
-    for (int64_t oh = 0; oh < out_h; ++oh, x += 2 * width, y += out_w)
+    // To the end of the last vectors of a row, in x and in y.
+    const int64_t reach = (out_w + W - 1) / W * W;
+    for (int64_t oh = 0; oh < out_h; ++oh, x += 2 * width, y += out_w) {
+        if (end - (x + width) >= 2 * reach && last - y >= reach) {
+            for (int64_t ow = 0; ow < out_w; ow += W) {
+                const float *const top = x + 2 * ow, *const bottom = top + width;
+                store(y + ow, z.largest(load(top), load(top + W), load(bottom), load(bottom + W)));
+            }
+            continue;
+        }
         for (int64_t ow = 0; ow < out_w; ow += W) {
             const float *const top = x + 2 * ow, *const bottom = top + width;
             vf a, b, c, d;
@@ -140,6 +149,7 @@ static void halve_norm_plane(const Z& z, const float* x, int64_t height, int64_t
             if (last - (y + ow) >= W) store(y + ow, found);
             else store_n(y + ow, found, int(last - (y + ow)));
         }
+    }
 }
 
 template <class R>
