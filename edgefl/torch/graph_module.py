@@ -282,6 +282,12 @@ def _conv(op: Conv2d) -> nn.Module:
     return nn.Conv2d(op.in_channels, op.out_channels, *geometry, groups=op.groups, bias=op.bias)
 
 
+def _fixed(op: Operation) -> nn.Module:
+    """Return the module of an operation without settings, which has the operation's name."""
+    module: nn.Module = getattr(nn, op.title)()
+    return module
+
+
 _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Conv2d: _conv,
     Linear: lambda op: nn.Linear(op.in_features, op.out_features, op.bias),
@@ -302,7 +308,9 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Mul: lambda op: Product(),
     Concat: lambda op: SideBySide(),
     GroupNorm: lambda op: nn.GroupNorm(op.num_groups, op.num_channels, op.eps),
-    **{op: lambda op: getattr(nn, op.title)() for op in (ReLU, ReLU6, *FIXED_ACTIVATIONS)},
+    **dict.fromkeys(FIXED_ACTIVATIONS, _fixed),
+    ReLU: _fixed,
+    ReLU6: _fixed,
     LeakyReLU: lambda op: nn.LeakyReLU(op.negative_slope),
     ELU: lambda op: nn.ELU(op.alpha),
     MaxPool2d: lambda op: nn.MaxPool2d(**asdict(op)),

@@ -109,6 +109,11 @@ def _conv(module: nn.Conv2d) -> tuple[Operation, ...]:
     return (*room, Conv2d(module.in_channels, module.out_channels, *geometry, groups=module.groups, bias=bias))
 
 
+def _fixed(op: Operation) -> Callable[[Any], tuple[Operation, ...]]:
+    """Return the meaning of a module without settings."""
+    return lambda module: (op,)
+
+
 def _padding(padding: Any, kernel: Pair, dilation: Pair) -> tuple[Pair, Pair]:
     """Return the numbers of zeros before and after each axis.
 
@@ -231,7 +236,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     nn.ELU: lambda module: (ELU(float(module.alpha)),),
     nn.ReLU6: lambda module: (ReLU6(),),
     nn.PReLU: lambda module: (PReLU(module.num_parameters),),
-    **{getattr(nn, op.__name__): lambda module, op=op: (op(),) for op in FIXED_ACTIVATIONS},
+    **{getattr(nn, op.__name__): _fixed(op()) for op in FIXED_ACTIVATIONS},
     nn.GELU: lambda module: (GELU(module.approximate),),
     nn.Softplus: lambda module: (Softplus(float(module.beta), float(module.threshold)),),
     nn.MaxPool2d: _max_pool_module,
