@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,8 @@ import numpy as np
 from edgefl.errors import DataError, RunError
 from edgefl.experiment.data.column_choice import MEAN, Reading
 from edgefl.experiment.data.dataset import Array, DataSet
-from edgefl.experiment.data.npz import may_have_channels_last, read_npz
+from edgefl.experiment.data.npz import may_have_channels_last, read_arrays, read_npz
+from edgefl.models.neurons.block_index import read_only
 from edgefl.system.durable_files import private_directory, sync, temporary
 
 CALLED = "data"  # what arrays are called in messages
@@ -39,20 +39,15 @@ class OwnData(NamedTuple):
 def own_data(arrays: Mapping[str, Any], axes: str = "") -> OwnData:
     """Make a data set of arrays, or of values that numpy or torch can convert. Raises DataError as `read_npz` does.
 
+    Arrays are not copied where they have the form that training reads. Nobody writes to them.
     axes    the order of the axes of x (column_choice.py). Empty: the array named `axes` says the order, if there is one
     Labels and groups may be text: each text becomes its position among the sorted distinct texts.
     """
     plain: dict[str, Array] = {}
     for name, value in arrays.items():
-        plain.update(_numbered(name, _array(name, value)))
+        plain.update(_numbered(name, read_only(np.asarray(_array(name, value), order="C"))))
     name = name_of(plain)
-    with tempfile.TemporaryDirectory(prefix="edgefl-data-") as folder:
-        path = Path(folder) / name
-        np.savez(path, **plain)  # type: ignore[arg-type]
-        try:
-            return OwnData(name, plain, replace(read_npz(path, Reading(axes=axes)), name=CALLED))
-        except DataError as error:
-            raise DataError(str(error).replace(str(path), CALLED).replace(path.stem, CALLED)) from None
+    return OwnData(name, plain, read_arrays(plain, CALLED, Reading(axes=axes)))
 
 
 def read_own(path: Path, axes: str = "") -> OwnData:

@@ -56,7 +56,8 @@ def test_test_samples_have_no_influence(tmp_path: Path) -> None:
     for split, before in zip(held_out.clients, federation.clients, strict=True):
         parts = [split.train, split.validation, split.test]
         assert not np.isin(before.test, np.concatenate(parts)).any()
-        assert split.test is split.validation is before.validation and split.train is before.train
+        assert split.test is split.validation and np.array_equal(split.validation, before.validation)
+        assert np.array_equal(split.train, before.train)
     assert held_out.common is None
 
 

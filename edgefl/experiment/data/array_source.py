@@ -10,13 +10,16 @@ import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
+
+import numpy as np
 
 from edgefl.experiment.data.checked_reader import damage_named
 from edgefl.experiment.data.dataset import Array
 from edgefl.experiment.data.npy import read_array, read_header
 
 Entries = Mapping[str, Callable[[], BinaryIO]]
+Form = tuple[tuple[int, ...], "np.dtype[Any]"]
 
 
 class ArraySource(Protocol):
@@ -28,8 +31,8 @@ class ArraySource(Protocol):
     def array(self, name: str) -> Array:
         """Return the array of that name."""
 
-    def kind(self, name: str) -> str:
-        """Return the kind of the array's type, as in numpy's `dtype.kind`. The call is cheap."""
+    def form(self, name: str) -> Form:
+        """Return the array's shape and type. The call is cheap."""
 
 
 class ArraysInMemory:
@@ -46,9 +49,9 @@ class ArraysInMemory:
         """Return the array of that name."""
         return self._arrays[name]
 
-    def kind(self, name: str) -> str:
-        """Return the kind of the array's type."""
-        return self._arrays[name].dtype.kind
+    def form(self, name: str) -> Form:
+        """Return the array's shape and type."""
+        return self._arrays[name].shape, self._arrays[name].dtype
 
 
 class NpySource:
@@ -73,8 +76,9 @@ class NpySource:
         with damage_named(what), self.entries[name]() as stream:
             return read_array(stream, what)
 
-    def kind(self, name: str) -> str:
-        """Return the kind of the array's type, from the array's header alone."""
+    def form(self, name: str) -> Form:
+        """Return the array's shape and type, from the array's header alone."""
         what = f"{self.path}: {name}"
         with damage_named(what), self.entries[name]() as stream:
-            return read_header(stream, what)[2].kind
+            shape, _, dtype = read_header(stream, what)
+        return shape, dtype

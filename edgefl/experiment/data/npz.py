@@ -29,7 +29,7 @@ are refused. The shape in an npy header is compared with the size of the content
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -37,14 +37,14 @@ from typing import Any, cast
 import numpy as np
 
 from edgefl.errors import DataError
-from edgefl.experiment.data.array_source import ArraySource, Entries, NpySource
+from edgefl.experiment.data.array_source import ArraysInMemory, ArraySource, Entries, NpySource
 from edgefl.experiment.data.checked_reader import damage_named
 from edgefl.experiment.data.column_choice import DROP, MEAN, Reading
 from edgefl.experiment.data.dataset import Array, DataSet, Groups, listed, not_finite
 from edgefl.experiment.data.label_meaning import alike
 from edgefl.experiment.data.label_names import few, numbered
 from edgefl.experiment.data.missing_values import CHOICES, settled
-from edgefl.experiment.data.npy import read_array, read_header
+from edgefl.experiment.data.npy import read_array
 from edgefl.experiment.data.target_reading import INPUTS, targets_of
 
 LARGEST_ID = 2**24  # the bound up to which float32 holds every whole number
@@ -64,6 +64,17 @@ def read_npz(path: Path, reading: Reading | None = None) -> DataSet:
     """
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
         return LabelledArrays(path, NpySource.of_zip(path, archive), reading).data_set(path.stem)
+
+
+def read_arrays(arrays: Mapping[str, Array], name: str, reading: Reading) -> DataSet:
+    """Read the data set that arrays in memory make, which are not copied where training can read them.
+
+    Raises  DataError like read_npz, with `name` in place of the file
+    """
+    if pickled := sorted(key for key, array in arrays.items() if array.dtype.hasobject):
+        found = arrays[pickled[0]].dtype
+        raise DataError(f"{name}: {pickled[0]}: pickled objects of type {found}; expected numbers or text")
+    return LabelledArrays(Path(name), ArraysInMemory(arrays), reading).data_set(name)
 
 
 def read_npy(path: Path, reading: Reading | None = None) -> DataSet:
@@ -153,11 +164,7 @@ class LabelledArrays:
 
     def of_rows(self, key: str, y: Array) -> str:
         """Return `key`. Raises DataError, before any unpacking, if the array's rows are not as many as the labels."""
-        what = f"{self.path}: {key}"
-        if not isinstance(self.source, NpySource):
-            return key
-        with damage_named(what), self.source.entries[key]() as stream:
-            shape, _, dtype = read_header(stream, what)
+        shape, dtype = self.source.form(key)
         if len(shape) in (2, 3, 4) and shape[0] != len(y):
             expected = f"{y.dtype} {(shape[0], *y.shape[1:])}, as {key} is {dtype} {shape}"
             raise DataError(f"{self.path}: y is {y.dtype} {y.shape}; expected {expected}")
@@ -328,4 +335,4 @@ class LabelledArrays:
         return self.source.array(key)
 
     def array_kind(self, key: str) -> str:
-        return self.source.kind(key)
+        return self.source.form(key)[1].kind
