@@ -41,6 +41,29 @@ EFL_DEVICE float softplus(float x, float beta, float threshold) {
     return v > threshold ? x : ((v > 0 ? v : 0.0f) + log1pf(expf(-fabsf(v)))) / beta;
 }
 
+// x tanh(log(1 + e^x)). The tanh is n / d, and d (1 - tanh) is `rest`: with e = e^x, and divided by e^2x where x is
+// positive.
+struct MishParts {
+    float e, n, rest, d;
+};
+
+EFL_DEVICE MishParts mish_parts(float x) {
+    const float e = expf(-fabsf(x));
+    const float n = x <= 0 ? e * (e + 2) : fmaf(2.0f, e, 1.0f), rest = x <= 0 ? 2.0f : 2 * e * e;
+    return {e, n, rest, n + rest};
+}
+
+EFL_DEVICE float mish(float x) {
+    const MishParts m = mish_parts(x);
+    return x * (m.n / m.d);
+}
+
+EFL_DEVICE float mish_slope(float x) {
+    const MishParts m = mish_parts(x);
+    const float t = m.n / m.d, share = (x >= 0 ? 1.0f : m.e) / (1 + m.e);
+    return fmaf(x * share, m.rest / m.d * (1 + t), t);
+}
+
 EFL_DEVICE float activated(const Activation& f, float x) {
     switch (f.kind) {
         case 0: return sigmoid(x);
@@ -50,7 +73,8 @@ EFL_DEVICE float activated(const Activation& f, float x) {
         case 4: return x * sigmoid(twice_inner(x));
         case 5: return hardsigmoid(x);
         case 6: return x * hardsigmoid(x);
-        default: return softplus(x, f.beta, f.threshold);
+        case 7: return softplus(x, f.beta, f.threshold);
+        default: return mish(x);
     }
 }
 
@@ -65,7 +89,8 @@ EFL_DEVICE float slope_of(const Activation& f, float saved) {
         case 4: return gelu_tanh_slope(x);
         case 5: return fabsf(x) < 3 ? 1.0f / 6 : 0.0f;
         case 6: return x >= 3 ? 1.0f : x <= -3 ? 0.0f : fmaf(x, 1.0f / 3, 0.5f);
-        default: return f.beta * x > f.threshold ? 1.0f : sigmoid(f.beta * x);
+        case 7: return f.beta * x > f.threshold ? 1.0f : sigmoid(f.beta * x);
+        default: return mish_slope(x);
     }
 }
 

@@ -65,6 +65,32 @@ struct Softplus {
     }
 };
 
+// x tanh(log(1 + e^x)). The tanh is n / d: with e = e^x, n = e (e + 2) and d = n + 2, and divided by e^2x where x is
+// positive.
+struct MishParts {
+    vf e, n, rest, d;
+
+    explicit inline MishParts(vf x) {
+        const vf two = set1(2.0f);
+        e = exp_nonpositive(minus_magnitude(x));
+        n = if_up_to(x, zero(), mul(e, add(e, two)), fma(two, e, set1(1.0f)));
+        rest = if_up_to(x, zero(), two, mul(two, mul(e, e)));  // d (1 - tanh), without the cancellation
+        d = add(n, rest);
+    }
+};
+
+struct Mish {
+    inline vf value(vf x) const {
+        const MishParts m(x);
+        return mul(x, div(m.n, m.d));
+    }
+    inline vf slope(vf x) const {
+        const MishParts m(x);
+        const vf t = div(m.n, m.d), steep = mul(div(m.rest, m.d), add(set1(1.0f), t));
+        return fma(mul(x, sigmoid_of(x, m.e)), steep, t);
+    }
+};
+
 struct ELU {
     vf alpha;
 
@@ -83,7 +109,8 @@ static inline void with_activation(efl_int32 kind, float beta, float threshold, 
         case 4: return use(GeluTanh{});
         case 5: return use(Hardsigmoid{});
         case 6: return use(Hardswish{});
-        default: return use(Softplus{set1(beta), set1(1.0f / beta), set1(threshold)});
+        case 7: return use(Softplus{set1(beta), set1(1.0f / beta), set1(threshold)});
+        default: return use(Mish{});
     }
 }
 

@@ -20,7 +20,7 @@ ADAM = ("lr", "beta1", "beta2", "eps", "weight_decay", "decoupled", "pull")
 ADAM_RATES = ("mean_share", "square_kept", "square_share", "step", "root", "eps", "decay", "kept", "pull")
 """The meanings of the nine `rates` of one step of Adam. efl_adam_rates in csrc/edgefl.h defines them."""
 
-ACTIVATIONS = ("sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "softplus")
+ACTIVATIONS = ("sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "softplus", "mish")
 """The smooth activations. An activation's number is its position in this tuple."""
 
 RESAMPLINGS = ("half_pixel", "aligned", "reflect", "replicate", "circular", "flip")

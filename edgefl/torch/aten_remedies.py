@@ -14,7 +14,6 @@ REMEDIES: dict[str, str] = {
     "rand": "write nn.Dropout, or leave the noise to the data",
     "bernoulli": "write nn.Dropout, nn.Dropout1d, nn.Dropout2d or stochastic depth by examples",
     "alpha_dropout": "write nn.Dropout",
-    "mish": "write nn.SiLU",
     "celu": "write nn.ELU",
     "selu": "write nn.ELU",
     "conv3d": "write nn.Conv2d on planes",

@@ -48,6 +48,7 @@ from edgefl.models.graph.operations import (
     Linear,
     MaxPool1d,
     MaxPool2d,
+    Mish,
     Mul,
     MulParameter,
     Operation,
@@ -58,6 +59,7 @@ from edgefl.models.graph.operations import (
     Reshape,
     SelfAttention,
     Shape,
+    SiLU,
     Slice,
     Smooth,
     Softplus,
@@ -75,7 +77,7 @@ MOST_FEATURES = 3000
 MOST_CHANNELS = 300  # of results side by side
 LARGEST_MAP = 1600  # cells of a plane that is made larger
 RECTIFIERS = [kind for kind in OPERATIONS.values() if issubclass(kind, Rectifier)]
-OTHERS = [kind for kind in OPERATIONS.values() if issubclass(kind, Smooth | PReLU)]
+OTHERS = [kind for kind in OPERATIONS.values() if issubclass(kind, Smooth | PReLU) and kind is not Mish]  # of old seeds
 
 
 @dataclass(frozen=True)
@@ -420,6 +422,8 @@ class _Builder:
             return PReLU(self._shape[0] if draw.random() < 0.6 else 1)
         if kind is Softplus:  # a threshold that no byte is at
             return Softplus(float(draw.choice([0.5, 1.0, 3.0])), float(draw.choice([1.7, 20.0])))
+        if kind is SiLU and draw.random() < 0.5:
+            return Mish()
         return GELU("tanh") if kind is GELU and draw.random() < 0.5 else kind()
 
     def _append_dropout(self) -> None:

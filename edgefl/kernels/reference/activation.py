@@ -111,6 +111,11 @@ def _softplus_slope(x: Array, beta: float, threshold: float) -> Array:
     return np.where(beta * x > threshold, 1, _sigmoid(beta * x))
 
 
+def _mish_slope(x: Array, beta: float, threshold: float) -> Array:
+    t = np.tanh(np.logaddexp(0, x))
+    return t + x * (1 - t * t) * _sigmoid(x)
+
+
 Function = Callable[[Array, float, float], Array]
 
 KINDS: tuple[tuple[Function, Function], ...] = (
@@ -122,5 +127,6 @@ KINDS: tuple[tuple[Function, Function], ...] = (
     (lambda x, b, t: _hardsigmoid(x), lambda x, b, t: np.where(np.abs(x) < 3, 1 / 6, 0)),
     (lambda x, b, t: x * _hardsigmoid(x), _hardswish_slope),
     (_softplus, _softplus_slope),
+    (lambda x, b, t: x * np.tanh(np.logaddexp(0, x)), _mish_slope),
 )
 """Each activation in the order of ACTIVATIONS, with its derivative as a function of the saved array."""

@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from edgefl.errors import GraphError
-from edgefl.models.graph.operations import GELU, Hardsigmoid, Hardswish, LeakyReLU, Operation, ReLU6, SiLU, Softplus
+from edgefl.models.graph.operations import (
+    GELU,
+    Hardsigmoid,
+    Hardswish,
+    LeakyReLU,
+    Mish,
+    Operation,
+    ReLU6,
+    SiLU,
+    Softplus,
+)
 from edgefl.models.onnx.onnx_call import Constant, OnnxValue
 from edgefl.models.onnx.onnx_content import OnnxNode
 
@@ -121,6 +131,7 @@ _INNER = total(X, product(number(0.044715), X, X, X))
 _CUBIC = ("Tanh", product(number(math.sqrt(2 / math.pi)), _INNER))
 PATTERNS: tuple[tuple[Form, Operation], ...] = (
     (product(X, ("Sigmoid", X)), SiLU()),
+    (product(X, ("Tanh", ("Softplus", X))), Mish()),
     (product(X, ("HardSigmoid", X)), Hardswish()),
     (product(X, _HARD), Hardswish()),
     (product(X, ("Clip", total(number(0.5), product(number(1 / 6), X)), number(0), number(1))), Hardswish()),

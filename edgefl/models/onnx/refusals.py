@@ -17,7 +17,6 @@ REMEDIES = {
                      "ConvInteger", "MatMulInteger"), QUANTISED),
     **dict.fromkeys(("If", "Loop", "Scan"), BRANCH),
     "Selu": "use Elu or Relu",
-    "Mish": "use a Sigmoid times its input",
     "Softsign": "use Tanh",
     "LRN": "use BatchNormalization",
     "LpNormalization": "use LayerNormalization",

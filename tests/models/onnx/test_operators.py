@@ -116,6 +116,10 @@ CASES = {
         "GELU",
         {"half": np.float32(0.5), "root": np.float32(2**0.5), "unit": np.float32(1)},
     ),
+    "Mish": Case(one("Mish"), IMAGE, "Mish", opset=18),
+    "Mish of exporters before opset 18": Case(
+        [node("Softplus", "x", "s"), node("Tanh", "s", "t"), node("Mul", "x t", "y")], IMAGE, "Mish"
+    ),
     "hard swish of old exporters": Case(
         [
             node("Add", "x three", "a"),

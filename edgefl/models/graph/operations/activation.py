@@ -81,6 +81,11 @@ class Hardswish(Smooth):
 
 
 @dataclass(frozen=True)
+class Mish(Smooth):
+    """The function x tanh(log(1 + e^x))."""
+
+
+@dataclass(frozen=True)
 class Softplus(Smooth):
     """The function log(1 + e^(beta x)) / beta, and x itself where beta x > threshold."""
 
