@@ -15,6 +15,7 @@ from bench.runner import Contender, Effort, clock_for, interleave
 from edgefl.kernels import native
 
 BATCH, IN_FEATURES, OUT_FEATURES = 192, 256, 192  # operands fit into a 512 KB L2
+FLOP = 2 * BATCH * IN_FEATURES * OUT_FEATURES
 
 
 def measure(threads: Sequence[int], effort: Effort) -> list[dict[str, float]]:
@@ -22,14 +23,14 @@ def measure(threads: Sequence[int], effort: Effort) -> list[dict[str, float]]:
     results = []
     for count in threads:
         machine.use_threads(count)
-        timings = interleave(_contenders(), effort, clock_for(count))
-        flop = 2 * BATCH * IN_FEATURES * OUT_FEATURES
-        rates = {f"{name}_gflops": flop / timing.median_s / 1e9 for name, timing in timings.items()}
+        timings = interleave(contenders(), effort, clock_for(count))
+        rates = {f"{name}_gflops": FLOP / timing.median_s / 1e9 for name, timing in timings.items()}
         results.append({"threads": count} | rates)
     return results
 
 
-def _contenders() -> dict[str, Contender]:
+def contenders() -> dict[str, Contender]:
+    """Return the product of edgefl and that of torch.mm, of FLOP operations each."""
     values = np.random.RandomState(1)
     x = values.standard_normal((BATCH, IN_FEATURES)).astype(np.float32)
     weight = values.standard_normal((OUT_FEATURES, IN_FEATURES)).astype(np.float32)

@@ -10,8 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.machine import Facts
+from bench.peak import FLOP
 from bench.peers import EAGER
 from bench.runner import Timing
+
+PEAK = "peak"
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Row:
     sub     the work of a smaller model that has the active neurons alone, where there is such a model
     sub_bound  how many times its multiply-accumulates this has
     best    PyTorch's fastest path, by median
+    flop    operations of the step's products, with 2 for a multiply-accumulate, where they are counted
+    peak    rate of one large product in the same run, in operations a second (bench/peak.py)
     """
 
     work: str
@@ -37,9 +42,12 @@ class Row:
     bound: float
     sub: Timing | None = None
     sub_bound: float | None = None
+    flop: float | None = None
+    peak: float | None = None
 
     def as_json(self) -> str:
         ratios = {"eager_ratio": self.eager_ratio, "fastest_ratio": self.fastest_ratio, "sub_ratio": self.sub_ratio}
+        ratios["peak_share"] = self.peak_share
         return json.dumps(asdict(self) | ratios)
 
     @property
@@ -57,6 +65,11 @@ class Row:
         """The time of native over the smaller model's."""
         return None if self.sub is None else self.native.median_s / self.sub.median_s
 
+    @property
+    def peak_share(self) -> float | None:
+        """The rate of native's products over the peak. A way that multiplies less than it counts may exceed 1."""
+        return None if not self.flop or not self.peak else self.flop / self.native.median_s / self.peak
+
 
 def row(
     work: str,
@@ -66,22 +79,30 @@ def row(
     timings: dict[str, Timing],
     bound: float,
     sub_bound: float | None = None,
+    flop: float | None = None,
 ) -> Row:
     """Return the row of `keep` from one run.
 
-    Timings under a `native_name` are native, and timings under a `sub_name` are of a smaller model. The other timings
-    are of PyTorch's paths.
+    Timings under a `native_name` are native, those under a `sub_name` are of a smaller model, and those under a
+    `peak_name` are of one large product. The other timings are of PyTorch's paths.
     """
+    products = [timing.median_s for name, timing in timings.items() if name.startswith(PEAK)]
+    peak = FLOP / min(products) if products else None
     native, whole = timings[native_name(keep)], timings[native_name(1.0)]
-    paths = {name: timing for name, timing in timings.items() if not name.startswith("native")}
+    paths = {name: timing for name, timing in timings.items() if not name.startswith(("native", PEAK))}
     best = min(paths, key=lambda name: paths[name].median_s)
     frozen = native.median_s / whole.median_s
     sub = timings.get(sub_name(keep))
-    return Row(work, batch, threads, keep, native, paths[EAGER], paths[best], best, frozen, bound, sub, sub_bound)
+    figures = (native, paths[EAGER], paths[best], best, frozen, bound, sub, sub_bound, flop, peak)
+    return Row(work, batch, threads, keep, *figures)
 
 
 def native_name(keep: float) -> str:
     return f"native p={keep:g}"
+
+
+def peak_name(path: str) -> str:
+    return f"{PEAK} {path}"
 
 
 def sub_name(keep: float) -> str:
@@ -111,6 +132,7 @@ def print_table(facts: Facts, rows: Iterable[Row]) -> None:
         "bound",
         "vs sub",
         "MACs",
+        "of peak",
     ):
         table.add_column(heading, justify="left" if heading == "path" else "right")
     shown = list[Row]()
@@ -118,7 +140,8 @@ def print_table(facts: Facts, rows: Iterable[Row]) -> None:
         numbers = (str(each.batch), str(each.threads), f"{each.keep:g}")
         times = (_spread(each.native), _spread(each.eager), _spread(each.fastest), each.best)
         ratios = (each.eager_ratio, each.fastest_ratio, each.frozen, each.bound)
-        beside = ["" if ratio is None else f"{ratio:.3g}" for ratio in (each.sub_ratio, each.sub_bound)]
+        optional = each.sub_ratio, each.sub_bound, each.peak_share
+        beside = ["" if ratio is None else f"{ratio:.3g}" for ratio in optional]
         table.add_row(each.work, *numbers, *times, *(f"{ratio:.3g}" for ratio in ratios), *beside)
         shown.append(each)
     console = Console()

@@ -3,7 +3,7 @@
 The native step is GraphLearner.fit's, as a device runs it (see native_steps.py): uint8 examples are gathered and scaled
 by index, gradients are exact, and SGD works in place on the active blocks. PyTorch's step is dense (see peers.py).
 Beside each p stands what the full forward pass and exact gradients cost: a step of the honest sub-model, of these
-neurons alone.
+neurons alone. The last column is the rate of the step's products over the rate of one large product in the same turns.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from bench import machine, peers
+from bench import machine, peak, peers
 from bench.brought import MODULES
 from bench.native_steps import steps
-from bench.rows import Row, native_name, row, sub_name
+from bench.rows import Row, native_name, peak_name, row, sub_name
 from bench.runner import Contender, Effort, clock_for, interleave
 from edgefl.errors import GraphError
 from edgefl.learning import SGD, GraphLearner, Samples
@@ -92,7 +92,7 @@ def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> It
                     macs = step_macs(case.graph, neurons)
                     smaller = step_macs(case.graph.sub(neurons)) if sub_name(keep) in timings else None
                     beside = None if smaller is None else macs / smaller
-                    yield row(case.model, batch, count, keep, timings, macs / dense, beside)
+                    yield row(case.model, batch, count, keep, timings, macs / dense, beside, 2 * batch * macs)
 
 
 def _contenders(case: Case, batch: int) -> dict[str, Contender]:
@@ -104,7 +104,8 @@ def _contenders(case: Case, batch: int) -> dict[str, Contender]:
     native = {native_name(keep): _native_step(model, samples, keep) for keep in KEEPS}
     native |= {sub_name(keep): step for keep in KEEPS if (step := _sub_step(model, samples, keep)) is not None}
     inputs = torch.from_numpy(x[:batch]).float() * samples.scale + samples.shift
-    return native | peers.steps(model, inputs, torch.from_numpy(y[:batch]).long())
+    products = {peak_name(path): product for path, product in peak.contenders().items()}
+    return native | peers.steps(model, inputs, torch.from_numpy(y[:batch]).long()) | products
 
 
 def _native_step(model: Model, samples: Samples, keep: float) -> Contender:

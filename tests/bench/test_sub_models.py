@@ -7,8 +7,9 @@ import json
 import pytest
 
 from bench import step
+from bench.peak import FLOP
 from bench.peers import EAGER
-from bench.rows import native_name, over_shares, row, sub_name
+from bench.rows import native_name, over_shares, peak_name, row, sub_name
 from bench.runner import Timing
 from edgefl.learning.lowering.mac_counts import step_macs
 
@@ -37,6 +38,14 @@ def test_a_row_has_the_smaller_model_beside_it() -> None:
     assert over_shares([whole, fifth, plain]) == [
         "net, B = 16: over p = 1, 0.2 steps take 1.33 times those of their sub-models (1.41 MACs)"
     ]
+
+
+def test_a_row_has_its_share_of_the_peak() -> None:
+    timings = {**TIMINGS, peak_name("native"): timing(FLOP / 100.0), peak_name("torch"): timing(FLOP / 80.0)}
+    found = row("net", 16, 1, 0.2, timings, 0.5, flop=50.0)  # 25 operations a second beside 100
+    assert (found.peak_share, found.best, found.fastest) == (0.25, EAGER, TIMINGS[EAGER])
+    assert json.loads(found.as_json())["peak_share"] == 0.25
+    assert row("net", 16, 1, 0.2, TIMINGS, 0.5, flop=50.0).peak_share is None
 
 
 @pytest.mark.parametrize("case", step.PAPER, ids=lambda case: case.model)

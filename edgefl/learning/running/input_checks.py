@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import prod
 from typing import Any
-from weakref import ref
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edgefl.errors import DataError, TrainingError
+from edgefl.identity_cache import IdentityCache
 from edgefl.learning.batches import occurring
 from edgefl.learning.learner import Batches, Samples
 from edgefl.models.graph import Graph
@@ -17,8 +17,7 @@ from edgefl.models.graph.input_ids import IdValues, id_values
 from edgefl.models.graph.operations import Shape
 from edgefl.models.graph.planar import takes
 
-_KNOWN = 64  # pairs of samples and graph that are remembered, at most
-_known: dict[tuple[int, int, str], tuple[ref[Samples], ref[Graph]]] = {}
+_fitting = IdentityCache[set[str]](64)  # of pairs of samples and graph: the types of floats that fit
 
 
 def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
@@ -26,14 +25,10 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
 
     Samples that fit a graph are not looked through again, because a million clients may share them.
     """
-    key = id(samples), id(graph), np.dtype(floats).str
-    of_samples, of_graph = _known.get(key, (None, None))
-    if of_samples is not None and of_graph is not None and of_samples() is samples and of_graph() is graph:
-        return
-    _check(samples, graph, floats)
-    if len(_known) >= _KNOWN:
-        _known.clear()
-    _known[key] = ref(samples), ref(graph)
+    known, name = _fitting.get(samples, graph) or set(), np.dtype(floats).str
+    if name not in known:
+        _check(samples, graph, floats)
+        _fitting.put({*known, name}, samples, graph)
 
 
 def _check(samples: Samples, graph: Graph, floats: DTypeLike) -> None:

@@ -55,7 +55,7 @@ class DirectCarrier:
     """An exchange within one process (direct_exchange.py). A reply with masks is carried by a message."""
 
     def __init__(self, plan: Plan, spec: ModelSpec, facts: UpdateFacts) -> None:
-        self._plan, self._spec = plan, spec
+        self._plan, self._spec, self._facts = plan, spec, facts
         self._received, self.down = received_plan(plan, spec, facts)
 
     def received(self, held: Sequence[Mask]) -> Plan:
@@ -65,7 +65,7 @@ class DirectCarrier:
         if reply.masks:
             up = trained_message(reply, received, self._spec, "float32", seconds)
             return read_answer(up, self._plan, self._spec, declared)
-        return received_answer(reply, self._plan, received, self._spec, seconds, declared)
+        return received_answer(reply, self._plan, received, self._spec, self._facts, seconds, declared)
 
 
 class CheckedCarrier:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import NamedTuple
-from weakref import ref
+
+import numpy as np
 
 from edgefl.errors import CodecError
+from edgefl.identity_cache import IdentityCache
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.exchange import (
@@ -30,6 +32,8 @@ from edgefl.methods.rounds.exchange import (
     total,
     unreadable,
 )
+from edgefl.models.graph.operations import Shape
+from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.update import Update
@@ -52,18 +56,29 @@ class UpdateFacts:
 
     def __init__(self, spec: ModelSpec) -> None:
         self._spec = spec
-        self._known: dict[int, tuple[ref[Update], Facts]] = {}
+        self._known = IdentityCache[Facts](CACHED)
+        self._whole: dict[tuple[tuple[str, Shape], ...], Sizes] = {}  # of updates with whole parameters, by layout
 
     def of(self, update: Update) -> Facts:
         """Return the facts of an update. Raises CodecError for an update that is not of this model."""
-        of, found = self._known.get(id(update), (None, None))
-        if of is None or found is None or of() is not update:
+        found = self._known.get(update)
+        if found is None:
             check_exchanged(update, self._spec)
-            found = Facts(payload_sizes(update, self._spec), selection_in({"": update}, self._spec))
-            if len(self._known) >= CACHED:
-                self._known.clear()
-            self._known[id(update)] = ref(update), found
+            facts = Facts(payload_sizes(update, self._spec), selection_in({"": update}, self._spec))
+            found = self._known.put(facts, update)
         return found
+
+    def sizes(self, update: Update, known: NeuronSet | Mask | None) -> Sizes:
+        """Return the sizes of a reply's update as a payload, as `payload_sizes` does, without computing them anew for
+        updates with the same whole parameters.
+        """
+        blocks = update.blocks.items()
+        if known is not None or any(b.index is not None or b.values.dtype != np.float32 for _, b in blocks):
+            return payload_sizes(update, self._spec, known)
+        layout = tuple((name, block.shape) for name, block in blocks)
+        if layout not in self._whole:
+            self._whole[layout] = payload_sizes(update, self._spec)
+        return self._whole[layout]
 
 
 def is_direct(algorithm: Algorithm, plan: Plan, values: str) -> bool:
@@ -98,15 +113,13 @@ def received_plan(plan: Plan, spec: ModelSpec, facts: UpdateFacts) -> tuple[Plan
 
 
 def received_answer(
-    reply: Reply, plan: Plan, received: Plan, spec: ModelSpec, seconds: float, declared: ReplyClaim
+    reply: Reply, plan: Plan, received: Plan, spec: ModelSpec, facts: UpdateFacts, seconds: float, declared: ReplyClaim
 ) -> Answer:
     """Return the answer that the server reads. `plan` is the server's, and `received` is the client's.
 
     Raises  CodecError for a payload that no message can express
     """
-    up = total(
-        payload_sizes(update, spec, known_to_server(received, name, update)) for name, update in reply.payload.items()
-    )
+    up = total(facts.sizes(update, known_to_server(received, name, update)) for name, update in reply.payload.items())
     try:
         for update in reply.payload.values():
             check_exchanged(update, spec)

@@ -22,7 +22,9 @@ from edgefl.methods.rounds.carrier import CheckedCarrier, DirectCarrier, Message
 from edgefl.methods.rounds.direct_exchange import UpdateFacts, is_direct
 from edgefl.methods.rounds.exchange import NOT_DECLARED
 from edgefl.methods.task import MODEL
+from edgefl.models.neurons.block_index import Axes, AxisIds
 from edgefl.models.neurons.update import Block, Update
+from edgefl.protocol.codec.encoding import payload_sizes
 from tests.methods.small_models import device
 from tests.methods.small_rounds import Rounds
 
@@ -82,14 +84,26 @@ def test_a_reply_that_a_server_would_refuse_is_refused() -> None:
     assert answer.reply is None and f"non-finite value in {MODEL}/{name}" in str(answer.refusal)
 
 
-def test_facts_are_those_of_the_update_and_not_of_an_earlier_one_in_its_place() -> None:
+def test_facts_are_those_of_the_update() -> None:
     rounds = Rounds(METHODS[0])
     update = rounds.plans(1)[0].payload[MODEL]
     facts = UpdateFacts(rounds.spec)
     assert facts.of(update) is facts.of(update)
     part = Update(dict(list(update.blocks.items())[:1]))
-    facts._known[id(part)] = ref(update), facts.of(update)
     assert facts.of(part).sizes.values < facts.of(update).sizes.values
+
+
+def test_sizes_of_a_reply_are_those_of_its_payload() -> None:
+    rounds = Rounds(METHODS[0])
+    update, facts = rounds.plans(1)[0].payload[MODEL], UpdateFacts(rounds.spec)
+    name, block = next((n, b) for n, b in update.blocks.items() if len(b.shape) > 1)
+    row = Block(block.shape, Axes(AxisIds(np.array([0], np.int32), block.shape[0])), block.values[:1])
+    parts = [update, Update({name: block}), Update({name: row}), update]
+    for each in parts:
+        assert facts.sizes(each, None) == payload_sizes(each, rounds.spec)
+    wide = Update({**update.blocks, name: Block(block.shape, None, block.values.astype(np.float64))})
+    with pytest.raises(CodecError, match="float64"):
+        facts.sizes(wide, None)
 
 
 def test_facts_keep_no_update() -> None:

@@ -1,0 +1,33 @@
+"""A cache of values of objects by identity: objects need no hash, and the cache does not keep them alive."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+from weakref import ref
+
+Value = TypeVar("Value")
+
+
+class IdentityCache(Generic[Value]):
+    """Values that belong to objects, or to tuples of objects. Nobody may change the objects.
+
+    most  number of values after which the cache begins anew
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[tuple[int, ...], tuple[tuple[ref[Any], ...], Value]] = {}
+
+    def get(self, *objects: Any) -> Value | None:
+        """Return the value of these objects, or None if it is not known."""
+        found = self._known.get(tuple(map(id, objects)))
+        if found is None or any(of() is not each for of, each in zip(found[0], objects, strict=True)):
+            return None
+        return found[1]
+
+    def put(self, value: Value, *objects: Any) -> Value:
+        """Remember the value of these objects, and return the value."""
+        if len(self._known) >= self._most:
+            self._known.clear()
+        self._known[tuple(map(id, objects))] = tuple(map(ref, objects)), value
+        return value
