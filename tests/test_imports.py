@@ -16,7 +16,7 @@ import pytest
 from tests.sources import MODULES, ROOT, Contents, contents
 
 LAYERS = {  # top to bottom. A package's name stands for each of its modules that no longer name claims
-    "errors": ["edgefl", "edgefl.errors", "edgefl.identity_cache"],
+    "errors": ["edgefl", "edgefl.errors"],
     "arithmetic": ["edgefl.kernels", "edgefl._core"],
     "values": ["edgefl.rng", "edgefl.models"],
     "bytes": ["edgefl.protocol"],
@@ -45,7 +45,7 @@ ORDER = list(LAYERS)
 DOOR = "edgefl"  # its public names come from all layers, by imports for type checkers
 
 ROOMS = (  # a package may import from those before it
-    "edgefl", "_finder", "errors", "identity_cache", "rng", "system", "kernels", "models", "protocol", "learning",
+    "edgefl", "_finder", "errors", "rng", "system", "kernels", "models", "protocol", "learning",
     "torch", "methods", "experiment", "deployment", "server", "study", "integrations", "cli", "__main__",
 )  # fmt: skip
 APART = {  # not below each other in spirit, though the order alone would allow it

@@ -46,6 +46,7 @@ EXCEPTIONS = {
     "csrc/micro": LARGE.format("linear or conv2d or norm or dropout or gru"),
     "edgefl/__main__.py": "tests/cli/test_cli.py",
     "edgefl/cli": "tests/cli/test_cli.py tests/cli/test_experiment_options.py tests/cli/test_model_commands.py",
+    "edgefl/experiment/data": "tests/experiment/data/test_file_formats.py",
     "edgefl/kernels/numba": "tests/kernels/test_operations.py -k 'matches_reference and numba'",
     "edgefl/learning/lowering": "tests/learning/test_gradients.py tests/learning/test_saved_inputs.py",
     "edgefl/learning/running": "tests/learning/test_graph_learner.py tests/learning/test_packed_inputs.py",

@@ -40,8 +40,8 @@ MUTANTS = (
     Mutant(
         "work-search",
         "edgefl/learning/running/operation_meter.py",
-        "self.search += flops(schedule)",
-        "self.training += flops(schedule)",
+        "self.search += self._flops(schedule)",
+        "self.training += self._flops(schedule)",
         "the search for a mask counts as training",
         "tests/learning/test_product_flops.py",
     ),

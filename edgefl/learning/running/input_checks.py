@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edgefl.errors import DataError, TrainingError
-from edgefl.identity_cache import IdentityCache
 from edgefl.learning.batches import occurring
 from edgefl.learning.learner import Batches, Samples
 from edgefl.models.graph import Graph
 from edgefl.models.graph.input_ids import IdValues, id_values
 from edgefl.models.graph.operations import Shape
 from edgefl.models.graph.planar import takes
+from edgefl.models.identity_cache import IdentityCache
 
 _fitting = IdentityCache[set[str]](64)  # of pairs of samples and graph: the types of floats that fit
 

@@ -5,10 +5,10 @@ lowering/product_flops.py counts the operations of a pass.
 
 from __future__ import annotations
 
-from edgefl.identity_cache import IdentityCache
 from edgefl.learning.learner import ExecutedFlops
 from edgefl.learning.lowering.product_flops import flops
 from edgefl.learning.lowering.schedule import Schedule
+from edgefl.models.identity_cache import IdentityCache
 
 
 class FlopCounter:

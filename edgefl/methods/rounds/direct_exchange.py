@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from edgefl.errors import CodecError
-from edgefl.identity_cache import IdentityCache
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.exchange import (
@@ -33,6 +32,7 @@ from edgefl.methods.rounds.exchange import (
     unreadable,
 )
 from edgefl.models.graph.operations import Shape
+from edgefl.models.identity_cache import IdentityCache
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet

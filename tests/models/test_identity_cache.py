@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from edgefl.identity_cache import IdentityCache
+from edgefl.models.identity_cache import IdentityCache
 
 
 class Thing:
