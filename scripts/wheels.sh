@@ -106,6 +106,13 @@ compile() { # MACHINE INCLUDE TAG FOLDER: a wheel of linux_MACHINE
     python -m wheel tags --remove --python-tag "$3" --abi-tag "$3" "$4"/*.whl > /dev/null
 }
 
+name_libc() { # MACHINE FOLDER: musl as Alpine names it in the folder's wheel: zig and glibc have another libc.so
+    [[ "$1" == *-musl ]] || return 0
+    (cd "$2" && python -m wheel unpack -d unpacked ./*.whl && rm ./*.whl &&
+        patchelf --replace-needed libc.so "libc.musl-${1%-musl}.so.1" unpacked/*/edgefl/*.so &&
+        python -m wheel pack unpacked/* && rm -r unpacked) > /dev/null
+}
+
 check() { # VERSION WHEEL: an error if its binding was compiled with another Python's headers: pybind11 puts which into it
     python - "$@" <<-'END'
 	import sys, zipfile
@@ -131,6 +138,7 @@ wheel() { # MACHINE INCLUDE: one in the folder, tagged by what auditwheel finds 
     rm -rf "$raw" "$work/fixed"
     compile "$1" "$2" "$tag" "$raw"
     check "$version" "$raw"/*.whl
+    name_libc "$1" "$raw"
     auditwheel repair --plat auto -w "$work/fixed" "$raw"/*.whl >> "$work/log" 2>&1 || { tail "$work/log"; return 1; }
     made=$(basename "$work"/fixed/*.whl) size=$(stat -c %s "$work"/fixed/*.whl)
     [[ "$made" == *-"$tag-$tag"-*"$platform"* ]] || { echo "$made; expected $platform" >&2; return 1; }

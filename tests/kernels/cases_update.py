@@ -108,7 +108,7 @@ def nesterov(rng: Rng, shape: tuple[int, int, int], variant: SgdVariant, pair: t
 def adam_cases() -> Iterator[Case]:
     for begun, (label, decoupled) in itertools.product((0, 1, 9, 100_000), {"adam": 0.0, "adamw": 1.0}.items()):
         settings = np.array([0.01, 0.9, 0.999, 1e-8, 0.1, decoupled, 0.5])
-        args = {"settings": settings, "steps": np.array([begun])}
+        args = {"settings": settings, "steps": np.array([begun], np.int64)}
         yield Case("begin_adam", f"{label}-{begun}", lambda rng, a=args: {**copied(a), "rates": blank(9)})
     for label in ("ordinary", "large"):
         yield Case("begin_adam", label, lambda rng: {**copied(args), "rates": blank(9)})
