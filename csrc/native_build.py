@@ -23,8 +23,8 @@ STANDARD = "-std=c++2a"  # C++17 with designated initialisers. g++ 8 and 9 (ARM 
 ARITHMETIC = ["-ffp-contract=off", "-fno-math-errno"]
 FLAGS = [STANDARD, "-g0", "-fPIC", "-pthread", "-fvisibility=hidden", "-DNDEBUG", "-Wall", "-Wextra", *ARITHMETIC]
 SHARED = ["-shared", "-pthread", *(["-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else ["-Wl,-s"])]
-# Without a page between code and constants `libedgefl.so` has 4,096 bytes less. The linker of GCC puts a page there. Zig
-# refuses the word.
+# Without a page between code and constants `libedgefl.so` has 4,096 bytes less. The linker of GCC puts a page there.
+# Zig refuses the word.
 SMALL = ["-Wl,-z,noseparate-code"]
 LIBRARY = "libedgefl.so"
 GENERATED = os.path.join("build", "generated")  # what follows from the table of operations
