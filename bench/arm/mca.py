@@ -26,8 +26,11 @@ GENERATE = LOOPS.parents[2] / "csrc" / "generate.py"  # writes the C header that
 # The flags with which the library is compiled for every 64-bit ARM.
 FLAGS = ("-std=c++2a", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-DNDEBUG", "-g0", "-w", "-S")
 ITERATIONS = 200
-# This function is a function of its own in the library, too. The function of this name in `loops.h` calls it.
-CALLED = {"_ZN3efl4neonL4dotsILi4ELi6EEEvRKNS0_4DotsE": "dw_by_pixels_4x6"}
+# These are functions of their own in the library, too. The functions of these names in `loops.h` call them.
+CALLED = {
+    "_ZN3efl4neonL4dotsILi4ELi6EEEvRKNS0_4DotsE": "dw_by_pixels_4x6",
+    "_ZN3efl4neonL9lane_tileILi5ELi4EEEvRKNS0_8LaneDotsE": "lanes_5x4",
+}
 
 
 class MissingToolError(Exception):

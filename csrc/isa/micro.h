@@ -19,6 +19,7 @@
 #include "../micro/by_lanes.inl.h"
 #include "../micro/in_order.inl.h"
 #include "../micro/term_pairs.inl.h"
+#include "../micro/term_quads.inl.h"
 #include "../micro/product.inl.h"
 #include "../micro/tile.inl.h"
 #include "../micro/dot.inl.h"

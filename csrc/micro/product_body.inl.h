@@ -10,6 +10,16 @@ __attribute__((always_inline)) static inline void add_grouped(const Product& p, 
     add_terms_in_order(from, p.terms, acc);
 }
 
+// The same by four terms.
+template <int ROWS, int VECTORS>
+__attribute__((always_inline)) static inline void add_in_quads(Product p, const float* const (&b)[VECTORS],
+                                                               vf (&acc)[ROWS][VECTORS]) {
+    const int64_t left = add_quads(p.a, b, p.off, p.terms, acc), done = p.terms - left;
+    if (left == 0) return;
+    p.a += done * ROWS, p.off += done, p.terms = left;
+    add_grouped<ROWS, VECTORS>(p, b, acc);
+}
+
 // The same on other cores.
 template <int ROWS, int VECTORS>
 __attribute__((always_inline)) static inline void add_by_lanes(const Product& p, const float* const (&b)[VECTORS],
@@ -28,6 +38,11 @@ __attribute__((always_inline)) static inline void add_by_lanes(const Product& p,
 template <int ROWS, int VECTORS, bool GROUPED = false>
 static void outer(const Product& whole, int64_t tiles) {
     const Product p = whole;
+    // Where a multiply-add reads a lane, a processor has registers for the rows, too.
+    float* rows[ROWS];
+    EFL_UNROLL
+    for (int m = 0; m < ROWS; ++m) rows[m] = BY_LANES ? p.c + p.row[m] : nullptr;
+    const auto row = [&](int m, int64_t to) { return BY_LANES ? rows[m] + to : p.c + to + p.row[m]; };
     for (const Vector* vector = p.vectors; tiles > 0; --tiles, vector += VECTORS) {
         vf acc[ROWS][VECTORS];
         const float* b[VECTORS];
@@ -36,9 +51,11 @@ static void outer(const Product& whole, int64_t tiles) {
             b[v] = p.b + vector[v].from;
             EFL_UNROLL
             for (int m = 0; m < ROWS; ++m)
-                acc[m][v] = p.start ? set1(p.start[m]) : load_n(p.c + p.row[m] + vector[v].to, int(vector[v].lanes));
+                acc[m][v] = p.start ? set1(p.start[m]) : load_n(row(m, vector[v].to), int(vector[v].lanes));
         }
-        if constexpr (GROUPED) {
+        if constexpr (GROUPED && IN_QUADS<ROWS, VECTORS>) {
+            add_in_quads<ROWS, VECTORS>(p, b, acc);
+        } else if constexpr (GROUPED) {
             add_grouped<ROWS, VECTORS>(p, b, acc);
         } else if constexpr (BY_LANES) {
             add_by_lanes<ROWS, VECTORS>(p, b, acc);
@@ -72,14 +89,14 @@ static void outer(const Product& whole, int64_t tiles) {
         }
         EFL_UNROLL
         for (int v = 0; v < VECTORS; ++v) {
-            float* c = p.c + vector[v].to;
+            const int64_t to = vector[v].to;
             const int lanes = int(vector[v].lanes);
             if (lanes == W) {
                 EFL_UNROLL
-                for (int m = 0; m < ROWS; ++m) store(c + p.row[m], acc[m][v]);
+                for (int m = 0; m < ROWS; ++m) store(row(m, to), acc[m][v]);
             } else {
                 EFL_UNROLL
-                for (int m = 0; m < ROWS; ++m) store_n(c + p.row[m], acc[m][v], lanes);
+                for (int m = 0; m < ROWS; ++m) store_n(row(m, to), acc[m][v], lanes);
             }
         }
     }
@@ -99,12 +116,13 @@ static void outer_vectors(const Product& p, int64_t vectors, int64_t tiles) {
 template <int ROWS>
 static void outer_rows(Product p, int64_t rows, int64_t vectors) {
     if (rows == ROWS) {
-        constexpr int most = vectors_per_tile(ROWS);
-        if (vectors <= most) return outer_vectors<ROWS, most>(p, vectors, 1);
+        constexpr int widest = vectors_per_tile(ROWS);
+        const int64_t most = IN_QUADS<ROWS, VECTORS_IN_QUADS> && in_order() ? VECTORS_IN_QUADS : widest;
+        if (vectors <= most) return outer_vectors<ROWS, widest>(p, vectors, 1);
         const int64_t tiles = (vectors + most - 1) / most, larger = vectors % tiles, size = vectors / tiles;
-        outer_vectors<ROWS, most>(p, size + 1, larger);
+        outer_vectors<ROWS, widest>(p, size + 1, larger);
         p.vectors += larger * (size + 1);
-        outer_vectors<ROWS, most>(p, size, tiles - larger);
+        outer_vectors<ROWS, widest>(p, size, tiles - larger);
     } else if constexpr (ROWS > 1) {
         outer_rows<ROWS - 1>(p, rows, vectors);
     }

@@ -114,20 +114,21 @@ template <int ROWS, int VECTORS>
 __attribute__((always_inline)) static inline void end_tile(const Tiles& p, float* c, int lanes, const uint16_t* chosen,
                                                            vf (&acc)[ROWS][VECTORS]) {
     constexpr int last = VECTORS - 1;
+    const int64_t pitch = p.c_pitch;
     if (p.add) {
         EFL_UNROLL
         for (int m = 0; m < ROWS; ++m) {
             EFL_UNROLL
             for (int v = 0; v < VECTORS; ++v) {
-                const float* from = c + m * p.c_pitch + v * W;
+                const float* from = c + m * pitch + v * W;
                 acc[m][v] = add(v < last || lanes == W ? load(from) : load_n(from, lanes), acc[m][v]);
             }
         }
     }
     if (chosen) return write_chosen(p, c, chosen, acc);
+    float* to = c;
     EFL_UNROLL
-    for (int m = 0; m < ROWS; ++m) {
-        float* to = c + m * p.c_pitch;
+    for (int m = 0; m < ROWS; ++m, to += pitch) {
         EFL_UNROLL
         for (int v = 0; v < last; ++v) store(to + v * W, acc[m][v]);
         if (lanes == W) store(to + last * W, acc[m][last]);
@@ -140,20 +141,26 @@ template <int ROWS, int VECTORS, bool FAR>
 __attribute__((always_inline)) static inline void add_by_lanes(const Tiles& p, const float* b, FarRows<VECTORS>& rows,
                                                                vf (&acc)[ROWS][VECTORS]) {
     const float* a = p.a;
+    const int64_t step = p.a_pitch, next = p.b_pitch;
     int64_t left = p.terms;
-    if (!FAR && p.a_pitch == ROWS) {
-        const int64_t next = p.b_pitch;
+    if (!FAR && step == ROWS) {
         EFL_PRAGMA(GCC unroll 1)
         for (; left >= 2 + ROWS % 2; left -= 2, a += 2 * ROWS, b += 2 * next)
             add_packed<2>(a, [&](int term, int v) { return load(b + term * next + v * W); }, acc);
     }
-    EFL_PRAGMA(GCC unroll 1)
-    for (; left > 0; --left, a += p.a_pitch, b += p.b_pitch) {
+    const auto one = [&]() __attribute__((always_inline)) {
         if (FAR) rows.fetch();
         vf x[VECTORS];
         add_apart(a, [&](int v) { return x[v] = load(b + v * W); }, acc);
         if (FAR) rows.put(x);
+        a += step, b += next;
+    };
+    if constexpr (!FAR) {
+        EFL_PRAGMA(GCC unroll 1)
+        for (; left >= 2; left -= 2) one(), one();
     }
+    EFL_PRAGMA(GCC unroll 1)
+    for (; left > 0; --left) one();
 }
 
 // Terms one at a time, where the operands of two would not fit beside the sums.

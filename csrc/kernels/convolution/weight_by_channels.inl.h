@@ -201,7 +201,15 @@ static void add_in_place(const ChannelPlan& plan, int64_t c, int64_t first, int6
 static void turn_taps(const float* sums, const int64_t (&off)[W], int64_t channels, int64_t taps, float* to) {
     const float* from[W];
     for (int l = 0; l < W; ++l) from[l] = sums + off[l];
-    interleave(from, W, channels, to, taps);
+    if (channels < W) return interleave(from, W, channels, to, taps);
+    for (int64_t next = 0; next < channels; next += W) {
+        const int64_t first = least(next, channels - W);  // the last channels overlap those before
+        vf columns[W];
+        load_columns(from, first, columns);
+        float* at = to + first * taps;
+        EFL_UNROLL
+        for (int k = 0; k < W; ++k, at += taps) store(at, columns[k]);
+    }
 }
 
 // The sums of one chunk: W taps of all panels at a time, then one.
