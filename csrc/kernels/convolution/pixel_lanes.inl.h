@@ -1,5 +1,6 @@
 // The sums of weight_by_pixels.inl.h with lanes over the left rows: images' left rows are put side by side, a block of
-// them and a range of pixels that stays in L1 at a time, and meet all terms. A sum is whole when the images have passed.
+// them and a range of pixels that stays in L1 at a time, and meet all terms. A sum is whole when the images have
+// passed.
 
 constexpr int64_t LANE_FLOATS = 6144;  // of left rows side by side
 
