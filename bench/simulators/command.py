@@ -39,6 +39,11 @@ def main(arguments: Sequence[str]) -> int:
     shapes = QUICK if options.quick else {name: SHAPES[name] for name in options.shapes.split(",")}
     rounds, starts = (3, 1) if options.quick else (options.rounds, options.starts)
     facts = machine.facts()
+    if options.registered:
+        (print_json if options.json else print_table)(
+            facts, _of_many(options.registered, 20 if options.quick else 1000)
+        )
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         peers = {} if options.peers is None else {name: environment(options.peers, name) for name in PEERS}
         pythons = {**dict.fromkeys(OURS, sys.executable), **peers}
@@ -67,6 +72,19 @@ def _figures(
                 for side, interpreter in pythons.items():
                     found[side].append(_run(side, interpreter, file, shape, model, rounds))
             yield from _compared(f"{name}, {model}", found)
+
+
+def _of_many(clients: int, per_round: int) -> list[Figure]:
+    """Return the figures of a simulation in which so many clients are registered (many_clients.py)."""
+    given = map(str, (clients, per_round, 6))
+    found = json.loads(_last_line([sys.executable, "-m", "bench.simulators.many_clients", *given]))
+    what = f"{clients:,} clients of 10 samples, {per_round:,} a round"
+    return [
+        Figure(f"{what}: until the end of round 1", found["start_s"], "s"),
+        Figure(f"{what}: a round", found["round_s"], "s"),
+        Figure(f"{what}: a round with the evaluation of all clients", found["evaluation_s"], "s"),
+        Figure(f"{what}: resident, largest", found["peak_mb"], "MB", note=f"samples: {found['samples_mb']:.0f} MB"),
+    ]
 
 
 def _compared(what: str, found: dict[str, list[Result]]) -> Iterator[Figure]:
@@ -103,11 +121,15 @@ def _save_first_values(file: Path, model: str) -> None:
 
 def _run(side: str, interpreter: str, file: Path, shape: Shape, model: str, rounds: int) -> Result:
     given = map(str, (file, shape.clients, shape.images, shape.per_round, model, rounds))
-    command = [interpreter, "-m", f"bench.simulators.{side}_side", *given]
+    return Result(**json.loads(_last_line([interpreter, "-m", f"bench.simulators.{side}_side", *given])))
+
+
+def _last_line(command: Sequence[str]) -> str:
+    """Run a command with one thread, and return the last line of its output. Raises RuntimeError if it fails."""
     done = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{side}: {done.stderr[-1000:]}")
-    return Result(**json.loads(done.stdout.splitlines()[-1]))
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-1000:]}")
+    return done.stdout.splitlines()[-1]
 
 
 def _environment() -> dict[str, str]:
@@ -121,6 +143,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=20, help="number of rounds; default: %(default)s")
     parser.add_argument("--starts", type=int, default=3, help="number of runs of each side; default: %(default)s")
     parser.add_argument("--peers", type=Path, help="directory with environments of other simulators, made if missing")
+    parser.add_argument(
+        "--registered", type=int, metavar="N", help="time a simulation of N clients of 10 samples alone"
+    )
     parser.add_argument("--data-dir", help="directory with the files of Fashion-MNIST")
     parser.add_argument("--quick", action="store_true", help="few drawn images: shows that it runs, and not how fast")
     parser.add_argument("--json", action="store_true", help="print a line of JSON for each figure")

@@ -19,8 +19,11 @@ class IdentityCache(Generic[Value]):
         self._known: dict[tuple[int, ...], tuple[tuple[ref[Any], ...], Value]] = {}
 
     def get(self, *objects: Any) -> Value | None:
-        """Return the value of these objects, or None if it is not known."""
-        found = self._known.get(tuple(map(id, objects)))
+        """Return the value of these objects, or None if it is not known.
+
+        A tuple of a list takes memory that CPython reuses. A tuple of a map would take new memory in each call.
+        """
+        found = self._known.get(tuple([id(each) for each in objects]))
         if found is None or any(of() is not each for of, each in zip(found[0], objects, strict=True)):
             return None
         return found[1]
@@ -29,5 +32,5 @@ class IdentityCache(Generic[Value]):
         """Remember the value of these objects, and return the value."""
         if len(self._known) >= self._most:
             self._known.clear()
-        self._known[tuple(map(id, objects))] = tuple(map(ref, objects)), value
+        self._known[tuple([id(each) for each in objects])] = tuple([ref(each) for each in objects]), value
         return value

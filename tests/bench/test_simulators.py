@@ -87,3 +87,10 @@ def test_a_quick_run_has_figures_of_both_sides(capsys: pytest.CaptureFixture[str
                     each for each in lines if each["what"] == f"{shape}, {model}, {side}: processor, a client and round"
                 )
                 assert found["value"] > 0
+
+
+def test_a_simulation_of_many_clients_has_its_times_and_its_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--registered", "60", "--quick", "--json"]) == 0
+    _, *lines = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [each["unit"] for each in lines] == ["s", "s", "s", "MB"]
+    assert all(each["value"] > 0 and each["what"].startswith("60 clients of 10 samples, 20 a round") for each in lines)
