@@ -94,3 +94,12 @@ def test_a_simulation_of_many_clients_has_its_times_and_its_memory(capsys: pytes
     _, *lines = map(json.loads, capsys.readouterr().out.splitlines())
     assert [each["unit"] for each in lines] == ["s", "s", "s", "MB"]
     assert all(each["value"] > 0 and each["what"].startswith("60 clients of 10 samples, 20 a round") for each in lines)
+
+
+def test_the_figures_of_many_clients_are_those_of_the_record() -> None:
+    lines = (ROOT / "bench/simulators/many_clients.jsonl").read_text().splitlines()
+    start, each, tested, memory = (json.loads(line) for line in lines[1:])
+    page = (ROOT / "docs/scale.md").read_text().partition("## Simulated clients\n")[2].partition("\n## ")[0]
+    said = " ".join(page.split())
+    assert f"ended after {start['value']:.1f} s" in said and f"A round takes {each['value']:.2f} s" in said
+    assert f"and takes {tested['value']:.1f} s" in said and f"has {memory['value']:,.0f} MB" in said
