@@ -1,14 +1,14 @@
-// The terms of a tile's sums where a multiply-add reads one lane of a vector: four factors take one load, and two terms'
-// factors lie side by side. The sums and their order are as in product.inl.h and tile.inl.h. Vectors are loaded one by
-// one while sums, factors and no others are in registers, and no load moves from one pair of terms to another: compilers
-// that moved them kept sums in memory. Needs fma_lane of an instruction set; without it nothing is BY_LANES.
+// The terms of a tile's sums where a multiply-add reads one lane of a vector: four factors take one load, and two
+// terms' factors lie side by side. The sums and their order are as in product.inl.h and tile.inl.h. Vectors are loaded
+// one by one while sums, factors and no others are in registers, and no load moves from one pair of terms to another:
+// compilers that moved them kept sums in memory. Needs fma_lane of an instruction set; without it nothing is BY_LANES.
 
 #if defined(EFL_FMA_BY_LANE)
 
 constexpr bool BY_LANES = true;
 
-// Adds TERMS terms, whose factors lie side by side: the last vector of factors may reach past them. vector(term, v): the
-// vector that a term's factors multiply.
+// Adds TERMS terms, whose factors lie side by side: the last vector of factors may reach past them. vector(term, v):
+// the vector that a term's factors multiply.
 template <int TERMS, int ROWS, int VECTORS, class Vectors>
 __attribute__((always_inline)) static inline void add_packed(const float* a, const Vectors& vector,
                                                              vf (&acc)[ROWS][VECTORS]) {

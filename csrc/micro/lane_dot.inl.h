@@ -13,8 +13,8 @@ struct LaneDots {
     const int64_t* off;  // [quads], where each W terms of a right row start
     int64_t quads;
     int64_t tail, tail_at;  // terms of one more, partial quad, and where it starts in the right rows
-    float* sums;   // [right row][vectors * W]
-    bool add;      // start from what sums holds
+    float* sums;            // [right row][vectors * W]
+    bool add;               // start from what sums holds
     // As many such sums in one, and from the rows of one to those of the next.
     int64_t runs = 1, left_step = 0, right_step = 0;
 };

@@ -1,8 +1,8 @@
 // The terms of a tile's sums for cores that execute in order, four terms at once, where 5 to 8 factors lie side by side
 // from term to term and their two vectors are found by a table. Such cores wait at every group of loads that follows a
-// multiply-add: the vectors of four terms are one group, and the factors of two terms one load. The sums and their order
-// are as in product.inl.h, so the bits do not differ. Needs load_together of an instruction set; without it nothing is
-// IN_QUADS.
+// multiply-add: the vectors of four terms are one group, and the factors of two terms one load. The sums and their
+// order are as in product.inl.h, so the bits do not differ. Needs load_together of an instruction set; without it
+// nothing is IN_QUADS.
 
 #if defined(EFL_LOADS_TOGETHER)
 
@@ -12,7 +12,7 @@ constexpr int QUAD = 4;
 // The factors of two pairs of terms, the vectors of four terms and all sums are in registers.
 template <int ROWS, int VECTORS>
 constexpr bool IN_QUADS = VECTORS == VECTORS_IN_QUADS && ROWS > W &&
-                          ROWS * VECTORS + 2 * vectors_of_two(ROWS) + QUAD * VECTORS <= REGISTERS;
+                          ROWS * VECTORS + 2 * vectors_of_two(ROWS) + VECTORS * QUAD <= REGISTERS;
 
 // Where four terms' vectors lie, in floats, and then in bytes.
 struct QuadOffsets {

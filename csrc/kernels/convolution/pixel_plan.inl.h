@@ -1,5 +1,5 @@
-// How the weight gradient by pixels (weight_by_pixels.inl.h) is laid out: one operand in shifted planes, the channels of
-// the other as left rows of the products.
+// How the weight gradient by pixels (weight_by_pixels.inl.h) is laid out: one operand in shifted planes, the channels
+// of the other as left rows of the products.
 
 // One group's active channels: outs[out, out + outs), and the planes of x that meet them.
 struct WeightGroup {

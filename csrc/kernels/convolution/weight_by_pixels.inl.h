@@ -82,8 +82,7 @@ static efl_status weight_by_pixels(const WeightGradient& w) {
                 add_images(w, own, g, image, least(plan.pass, last - image), image == first);
             });
         float* const partial = plan.partial + c * plan.total;
-        if (own.by_lanes)
-            return each_weight_group(w, [&](const WeightGroup& g) { collect_lanes(w, own, g, partial); });
+        if (own.by_lanes) return each_weight_group(w, [&](const WeightGroup& g) { collect_lanes(w, own, g, partial); });
         sum_lanes(own.sums, plan.total, partial);
     });
     each_weight_group(w, [&](const WeightGroup& g) { add_chunks(w, plan, g); });

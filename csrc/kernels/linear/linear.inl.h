@@ -36,15 +36,16 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
         }
 }
 
-// The same with lanes over examples: x lies side by side, a block of examples and a range of inputs that stays in L1 at a
-// time, and the weights of a few outputs take their turns as lanes.
+// The same with lanes over examples: x lies side by side, a block of examples and a range of inputs that stays in L1 at
+// a time, and the weights of a few outputs take their turns as lanes.
 struct ForwardLanes {
     static constexpr int64_t FLOATS = 6144;  // of x side by side
     Parts vectors;                           // of examples
     int64_t quads;                           // of inputs at a time
 
     ForwardLanes(int64_t batch, int64_t in)
-        : vectors((batch + W - 1) / W, MAX_LANE_VECTORS), quads(least(in / W + 1, FLOATS / (vectors.size(0) * W * W))) {}
+        : vectors((batch + W - 1) / W, MAX_LANE_VECTORS), quads(least(in / W + 1, FLOATS / (vectors.size(0) * W * W))) {
+    }
     int64_t floats() const { return (quads * W + W) * vectors.size(0) * W + W; }
 };
 
