@@ -11,8 +11,10 @@ constexpr int QUAD = 4;
 
 // The factors of two pairs of terms, the vectors of four terms and all sums are in registers.
 template <int ROWS, int VECTORS>
-constexpr bool IN_QUADS = VECTORS == VECTORS_IN_QUADS && ROWS > W &&
-                          ROWS * VECTORS + 2 * vectors_of_two(ROWS) + VECTORS * QUAD <= REGISTERS;
+constexpr int QUAD_REGISTERS = (ROWS + QUAD) * VECTORS + 2 * vectors_of_two(ROWS);
+
+template <int ROWS, int VECTORS>
+constexpr bool IN_QUADS = VECTORS == VECTORS_IN_QUADS && ROWS > W && QUAD_REGISTERS<ROWS, VECTORS> <= REGISTERS;
 
 // Where four terms' vectors lie, in floats, and then in bytes.
 struct QuadOffsets {
