@@ -10,11 +10,13 @@ constexpr int VECTORS_IN_QUADS = 2;
 constexpr int QUAD = 4;
 
 // The factors of two pairs of terms, the vectors of four terms and all sums are in registers.
-template <int ROWS, int VECTORS>
-constexpr int QUAD_REGISTERS = (ROWS + QUAD) * VECTORS + 2 * vectors_of_two(ROWS);
+constexpr bool fit_in_quads(int rows, int vectors) {
+    const int needed = (rows + QUAD) * vectors + 2 * vectors_of_two(rows);
+    return vectors == VECTORS_IN_QUADS && rows > W && needed <= REGISTERS;
+}
 
 template <int ROWS, int VECTORS>
-constexpr bool IN_QUADS = VECTORS == VECTORS_IN_QUADS && ROWS > W && QUAD_REGISTERS<ROWS, VECTORS> <= REGISTERS;
+constexpr bool IN_QUADS = fit_in_quads(ROWS, VECTORS);
 
 // Where four terms' vectors lie, in floats, and then in bytes.
 struct QuadOffsets {
