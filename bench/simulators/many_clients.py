@@ -31,7 +31,7 @@ SAMPLES, SIDE, CLASSES = 10, 8, 10
 
 @dataclass
 class Found:
-    """What a run took.
+    """The times and the memory of one run.
 
     start_s       seconds from the call to the end of round 1
     round_s       median seconds of a round after the first that evaluates nobody

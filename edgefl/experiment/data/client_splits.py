@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgefl import rng
 from edgefl.experiment.data.split import Indices, Split, counts_of, split
 
-FEW = 64  # clients with equally many samples that are split one by one
+FEW = 64  # clients with equally many samples, below which the stream of each client is drawn alone
 AT_ONCE = 1 << 16  # clients that are split in one go, at most
 
 
