@@ -14,7 +14,8 @@ from typing import Any
 
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan
-from edgefl.methods.rounds.exchange import NOT_DECLARED, Answer, ReplyClaim, read_answer, sizes, train_message
+from edgefl.methods.rounds.answer import Answer
+from edgefl.methods.rounds.exchange import NOT_DECLARED, ReplyClaim, read_answer, sizes, train_message
 from edgefl.methods.rounds.round_closing import AggregationSettings, close
 from edgefl.methods.rounds.round_metrics import ClientRound, round_metrics
 from edgefl.methods.task import State, Task

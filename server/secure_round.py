@@ -16,7 +16,8 @@ from typing import Any
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan, Reply, refuse
-from edgefl.methods.rounds.exchange import NOT_DECLARED, Answer, ReplyClaim, sizes
+from edgefl.methods.rounds.answer import Answer
+from edgefl.methods.rounds.exchange import NOT_DECLARED, ReplyClaim, sizes
 from edgefl.methods.rounds.reply_layout import ReplyLayout
 from edgefl.methods.rounds.round_closing import AggregationSettings, close, counted, values_before
 from edgefl.methods.rounds.round_metrics import NOTHING, ClientRound, round_metrics

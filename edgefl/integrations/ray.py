@@ -116,6 +116,8 @@ class PlayerActor:
 class RayEngine:
     """An engine that does jobs with `workers` actors of the connected cluster. Each actor has one processor."""
 
+    is_apart = True
+
     def __init__(self, cast: SimulationContext, shelf: ClientStateStore, workers: int) -> None:
         """Raises RunError if the cluster has too few processors, or another provenance than this process."""
         processors = int(ray.cluster_resources().get("CPU", 0))

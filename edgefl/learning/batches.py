@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -37,11 +37,13 @@ class LazyBatches(Sequence[Index]):
     def _batch(self, which: int) -> Index:
         raise NotImplementedError
 
-    def pieces(self, steps: int) -> Iterator[list[Index]]:
-        """Yield the batches in order, at most `steps` at a time. A piece is made when the previous one is used up."""
+    def runs(self, steps: int) -> Iterator[Index]:
+        """Yield the batches in order as int32 [count, size], at most `steps` of one size at a time. A run is made when
+        the previous one is used up.
+        """
         rest = iter(self)
         while piece := list(islice(rest, steps)):
-            yield piece
+            yield from of_one_size(piece)
 
     @overload
     def __getitem__(self, which: int) -> Index: ...
@@ -64,7 +66,8 @@ class Minibatches(LazyBatches):
     order    function of the number of a pass, counted from 0: int64 [N], a permutation of range(N)
     epochs   number of passes
     batch    rows in a batch
-    dropout  beginning of the dropout stream. None for models without dropout
+    dropout  beginning of the dropout stream, or the function that draws it, which is called for models with dropout.
+             None: for models without dropout
     joins    whether a last batch of one row joins the batch before it
     """
 
@@ -72,7 +75,7 @@ class Minibatches(LazyBatches):
     order: Callable[[int], NDArray[np.int64]]
     epochs: int
     batch: int
-    dropout: Keyed | None = None
+    dropout: Keyed | Callable[[], Keyed | None] | None = None
     joins: bool = False
 
     @property
@@ -87,7 +90,8 @@ class Minibatches(LazyBatches):
 
     def __iter__(self) -> Iterator[Index]:
         for epoch in range(self.epochs):
-            yield from self._pass(epoch)
+            for block in self._pass(epoch):
+                yield from block
 
     @property
     def _steps(self) -> int:
@@ -99,14 +103,24 @@ class Minibatches(LazyBatches):
         """Return whether the last batch of a pass would be one row, and has joined the batch before it."""
         return self.joins and 1 < self.batch < len(self.rows) and len(self.rows) % self.batch == 1
 
+    def runs(self, steps: int) -> Iterator[Index]:
+        for epoch in range(self.epochs):
+            for block in self._pass(epoch):
+                for start in range(0, len(block), steps):
+                    yield block[start : start + steps]
+
     def _pass(self, epoch: int) -> list[Index]:
+        """Return the batches of one pass as int32 [count, size]: the whole ones, and the last one if it differs."""
         rows = self.rows[self.order(epoch)]
-        starts = [step * self.batch for step in range(self._steps)]
-        return [rows[start:end] for start, end in zip(starts, [*starts[1:], len(rows)], strict=False)]
+        whole = len(rows) // self.batch - self._has_joined
+        end = whole * self.batch
+        blocks = rows[:end].reshape(whole, self.batch), rows[end:].reshape(1, -1)
+        return [block for block in blocks if block.size]
 
     def _batch(self, which: int) -> Index:
         epoch, step = divmod(which, self._steps)
-        return self._pass(epoch)[step]
+        batches = [batch for block in self._pass(epoch) for batch in block]
+        return batches[step]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +170,8 @@ def joined(batches: Sequence[Index]) -> Sequence[Index]:
 
 def keyed(batches: Sequence[Index]) -> Keyed | None:
     """Return the beginning of the dropout stream over these batches, or None if the batches do not carry it."""
-    return getattr(batches, "dropout", None)
+    found: Keyed | Callable[[], Keyed | None] | None = getattr(batches, "dropout", None)
+    return found() if callable(found) else found
 
 
 def occurring(batches: Sequence[Index]) -> tuple[list[Index], set[int]]:
@@ -167,10 +182,16 @@ def occurring(batches: Sequence[Index]) -> tuple[list[Index], set[int]]:
     return distinct, set(map(len, distinct))
 
 
-def pieces(batches: Sequence[Index], steps: int) -> Iterator[list[Index]]:
-    """Yield the batches in order, at most `steps` at a time."""
+def runs(batches: Sequence[Index], steps: int) -> Iterator[Index]:
+    """Yield the batches in order as int32 [count, size], at most `steps` of one size at a time."""
     if isinstance(batches, LazyBatches):
-        yield from batches.pieces(steps)
+        yield from batches.runs(steps)
         return
     for start in range(0, len(batches), steps):
-        yield list(batches[start : start + steps])
+        yield from of_one_size(batches[start : start + steps])
+
+
+def of_one_size(batches: Sequence[Index]) -> Iterator[Index]:
+    """Yield batches that follow each other and are equally long, together."""
+    for _, run in groupby(batches, key=len):
+        yield np.stack(list(run))

@@ -90,8 +90,11 @@ def minibatches(client_state: ClientState, round: int, epochs: int, batch: int, 
         stream = rng.stream(client_state.seed, rng.DATA, client=client_state.client, round=round, extra=first + epoch)
         return stream.permutation(len(client_state.train))
 
-    steps, _ = passes(len(client_state.train), first, batch)
-    return Minibatches(client_state.train, order, epochs, batch, Keyed(dropout_key(client_state, round), steps))
+    def dropout() -> Keyed:
+        steps, _ = passes(len(client_state.train), first, batch)
+        return Keyed(dropout_key(client_state, round), steps)
+
+    return Minibatches(client_state.train, order, epochs, batch, dropout)
 
 
 def dropout_key(client_state: ClientState, round: int) -> int:

@@ -6,6 +6,8 @@ values alone. These sums are on the processor even if the models are trained on 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from edgefl.kernels import best
@@ -18,6 +20,11 @@ def add_scaled(total: Array, values: Array, factor: float) -> None:
         best().add_scaled(total.reshape(-1), values.reshape(-1), np.array([factor], np.float64))
     else:
         total += values * factor
+
+
+def is_finite(values: Array) -> bool:
+    """Return whether all values are finite. A sum of squares of float32 in float64 is finite only if all are."""
+    return bool(np.isfinite(values).all()) if values.dtype != np.float32 else math.isfinite(sum_of_squares(values))
 
 
 def sum_of_squares(values: Array, before: Array | None = None) -> float:

@@ -24,8 +24,11 @@ class IdentityCache(Generic[Value]):
         A tuple of a list takes memory that CPython reuses. A tuple of a map would take new memory in each call.
         """
         found = self._known.get(tuple([id(each) for each in objects]))
-        if found is None or any(of() is not each for of, each in zip(found[0], objects, strict=True)):
+        if found is None:
             return None
+        for of, each in zip(found[0], objects, strict=True):
+            if of() is not each:
+                return None
         return found[1]
 
     def put(self, value: Value, *objects: Any) -> Value:

@@ -8,7 +8,7 @@ import pytest
 from edgefl import rng
 from edgefl.errors import DataError, MemoryLimitError, TrainingError
 from edgefl.learning import SGD, GraphLearner
-from edgefl.learning.batches import Minibatches, RepeatedBatch, occurring, pieces
+from edgefl.learning.batches import Keyed, Minibatches, RepeatedBatch, keyed, occurring, runs
 from edgefl.learning.running import training_steps
 
 from .graphs import GRAPHS, model, samples
@@ -46,8 +46,28 @@ def test_sizes_are_known_before_a_batch_is_made(batch: int, sizes: set[int]) -> 
 def test_a_million_epochs_are_counted_and_not_made() -> None:
     batches = Minibatches(ROWS, order, 10**9, 3)
     assert len(batches) == 3 * 10**9
-    assert next(iter(pieces(batches, 4)))[0].tolist() == ROWS[order(0)][:3].tolist()
+    assert next(iter(runs(batches, 4)))[0].tolist() == ROWS[order(0)][:3].tolist()
     assert len(RepeatedBatch(ROWS, 10**12)) == 10**12
+
+
+@pytest.mark.parametrize("joins", [False, True])
+@pytest.mark.parametrize("batch", [1, 2, 3, 6, 7, 9])
+@pytest.mark.parametrize("most", [1, 2, 256])
+def test_runs_have_the_batches_in_order_and_batches_of_one_size_together(batch: int, joins: bool, most: int) -> None:
+    batches = Minibatches(ROWS, order, 2, batch, joins=joins)
+    found = list(runs(batches, most))
+    assert [row.tolist() for run in found for row in run] == lists(batches)
+    assert all(run.dtype == np.int32 and len(run) <= most for run in found)
+
+
+def test_the_key_of_dropout_is_drawn_only_for_a_model_with_dropout() -> None:
+    def drawn() -> Keyed:
+        raise AssertionError("drawn")
+
+    batches = Minibatches(ROWS, order, 1, 3, drawn)
+    GraphLearner(model(GRAPH)).fit(samples(GRAPH, 12), batches, SGD(0.1))
+    with pytest.raises(AssertionError, match="drawn"):
+        keyed(batches)
 
 
 NONE = Minibatches(ROWS[:0], lambda epoch: np.zeros(0, np.int64), 2, 3)

@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "expected-coordinates",
-        "edgefl/methods/rounds/exchange.py",
+        "edgefl/methods/rounds/answer.py",
         'plan.due[name].kind == "chosen"',
         'plan.due[name].kind in ("chosen", "masked")',
         "values at other coordinates than the mask's pass",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from types import ModuleType
 from typing import ClassVar, NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 
 from edgefl.errors import DataError, MemoryLimitError
 from edgefl.kernels.memory import memory_of
-from edgefl.learning.batches import Index, LazyBatches, keyed, occurring
+from edgefl.learning.batches import Index, LazyBatches, keyed, occurring, of_one_size
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array, Batches, Samples
 from edgefl.learning.lowering.updates import Terms
@@ -205,7 +205,7 @@ class CachedBatches(LazyBatches):
 
     def __init__(self, batches: Batches, store: ActivationStore, distinct: Index, sizes: set[int], room: int) -> None:
         self._batches, self._store, self._distinct, self._sizes, self._room = batches, store, distinct, sizes, room
-        self.dropout = keyed(batches)
+        self.dropout = partial(keyed, batches)
         self.rows = np.arange(len(store.near), dtype=np.int32)
 
     def __len__(self) -> int:
@@ -215,14 +215,14 @@ class CachedBatches(LazyBatches):
     def sizes(self) -> set[int]:
         return self._sizes
 
-    def pieces(self, steps: int) -> Iterator[list[Index]]:
+    def runs(self, steps: int) -> Iterator[Index]:
         positions = np.empty(self._distinct[-1] + 1, np.int32)  # position of each row among the kept rows
         for rows, run in self._runs():
             self._store.fill(rows)
             positions[rows] = np.arange(len(rows), dtype=np.int32)
             rest = iter(run)
             while piece := list(islice(rest, min(steps, self._store.most or steps))):
-                yield self._store.ready([positions[batch] for batch in piece])
+                yield from of_one_size(self._store.ready([positions[batch] for batch in piece]))
 
     def _runs(self) -> Iterator[tuple[Index, Iterable[Index]]]:
         """Yield runs of consecutive batches whose rows fit together, and these rows, sorted."""

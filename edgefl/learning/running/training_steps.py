@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from itertools import groupby
-
-import numpy as np
 
 from edgefl.errors import TrainingError
-from edgefl.learning.batches import keyed, pieces
+from edgefl.learning.batches import keyed, runs
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Batches, FitResult, Samples
 from edgefl.learning.lowering.micro_batches import refusal
@@ -34,6 +31,7 @@ class TrainingSteps:
 
     def __init__(self, graph: Graph, spec: ModelSpec, workspace: Workspace) -> None:
         self._graph, self._spec, self._workspace = graph, spec, workspace
+        self._drops = any(node.op.drops for node in graph.nodes)
         results = sum(math.prod(shape) for shape in graph.shapes.values())
         self._work = sum(graph.macs().values()) + results  # multiply-accumulates and results of one example
 
@@ -42,8 +40,7 @@ class TrainingSteps:
         work = self._workspace
         check_samples(samples, self._graph, work.store.dtype)
         sizes = sizes_of(batches, len(samples))
-        drops = any(node.op.drops for node in self._graph.nodes)
-        if optimizer.micro_batch and (why := refusal(samples.loss, drops)):
+        if optimizer.micro_batch and (why := refusal(samples.loss, self._drops)):
             raise TrainingError(f"micro_batch={optimizer.micro_batch} {why}")
         session = work.sessions.open("train", samples, options, Terms.of(optimizer, options))
         work.scalars.set_rates(optimizer, options.pull[0] if options.pull else 0.0)
@@ -51,7 +48,8 @@ class TrainingSteps:
         work.binder.fill_states(session, options)
         is_frozen = options.bn_frozen == "freeze"
         left_alone = running_statistics.frozen(self._spec, options.trainable) if is_frozen else {}
-        begin(self._graph, work.scalars.dropout, keyed(batches))
+        if self._drops:
+            begin(self._graph, work.scalars.dropout, keyed(batches))
         work.scalars.clear_losses()
         with running_statistics.kept(work.store.params, left_alone, work.store.home):
             examples, divisor, steps = self._run(session, batches, sizes)
@@ -66,14 +64,13 @@ class TrainingSteps:
         The losses of a batch become a mean by the batch's divisor.
         """
         examples, divisor, steps = 0, 0.0, dict.fromkeys(sizes, 0)
-        for piece in pieces(batches, self._steps_at_once(max(sizes))):
-            for size, run in groupby(piece, key=len):
-                bound = session.programs[size]
-                rows = np.stack(list(run))
-                bound.program.run_batches(bound.index, rows)
-                steps[size] += len(rows)
-                divisor += session.samples.loss.divisor(session.samples.y, rows)
-            examples += sum(map(len, piece))
+        for rows in runs(batches, self._steps_at_once(max(sizes))):
+            count, size = rows.shape
+            bound = session.programs[size]
+            bound.program.run_batches(bound.index, rows)
+            steps[size] += count
+            divisor += session.samples.loss.divisor(session.samples.y, rows)
+            examples += rows.size
         return examples, divisor, steps
 
     def _steps_at_once(self, batch: int) -> int:

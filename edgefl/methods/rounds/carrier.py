@@ -11,8 +11,10 @@ from typing import Protocol
 from edgefl.errors import CodecError
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.rounds.answer import Answer
+from edgefl.methods.rounds.change_bound import Old
 from edgefl.methods.rounds.direct_exchange import UpdateFacts, is_direct, received_answer, received_plan
-from edgefl.methods.rounds.exchange import Answer, plan_of, read_answer, sizes, train_message, trained_message
+from edgefl.methods.rounds.exchange import plan_of, read_answer, sizes, train_message, trained_message
 from edgefl.methods.rounds.reply_claim import ReplyClaim
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -31,8 +33,13 @@ class Carrier(Protocol):
     def received(self, held: Sequence[Mask]) -> Plan:
         """Return the plan as the client reads it. `held` are the masks that the client keeps."""
 
-    def answer(self, reply: Reply, received: Plan, seconds: float, declared: ReplyClaim) -> Answer:
-        """Return the answer as the server reads it."""
+    def answer(
+        self, reply: Reply, received: Plan, seconds: float, declared: ReplyClaim, old: Old | None = None
+    ) -> Answer:
+        """Return the answer as the server reads it.
+
+        old  values before the round, from which a direct exchange measures the reply's changes. None: it does not
+        """
 
 
 class MessageCarrier:
@@ -46,7 +53,9 @@ class MessageCarrier:
     def received(self, held: Sequence[Mask]) -> Plan:
         return plan_of(self._message, self._plan.client, self._spec, held)
 
-    def answer(self, reply: Reply, received: Plan, seconds: float, declared: ReplyClaim) -> Answer:
+    def answer(
+        self, reply: Reply, received: Plan, seconds: float, declared: ReplyClaim, old: Old | None = None
+    ) -> Answer:
         up = trained_message(reply, received, self._spec, self._values, seconds)
         return read_answer(up, self._plan, self._spec, declared)
 
@@ -61,11 +70,13 @@ class DirectCarrier:
     def received(self, held: Sequence[Mask]) -> Plan:
         return self._received
 
-    def answer(self, reply: Reply, received: Plan, seconds: float, declared: ReplyClaim) -> Answer:
+    def answer(
+        self, reply: Reply, received: Plan, seconds: float, declared: ReplyClaim, old: Old | None = None
+    ) -> Answer:
         if reply.masks:
             up = trained_message(reply, received, self._spec, "float32", seconds)
             return read_answer(up, self._plan, self._spec, declared)
-        return received_answer(reply, self._plan, received, self._spec, self._facts, seconds, declared)
+        return received_answer(reply, self._plan, received, self._spec, self._facts, seconds, declared, old)
 
 
 class CheckedCarrier:
@@ -81,10 +92,13 @@ class CheckedCarrier:
         self._compare((plan, self._messages.down), (direct, self._direct.down))
         return plan
 
-    def answer(self, reply: Reply, received: Plan, seconds: float, declared: ReplyClaim) -> Answer:
-        answer, direct = (each.answer(reply, received, seconds, declared) for each in (self._messages, self._direct))
-        self._compare(answer, direct)
-        return answer
+    def answer(
+        self, reply: Reply, received: Plan, seconds: float, declared: ReplyClaim, old: Old | None = None
+    ) -> Answer:
+        answer = self._messages.answer(reply, received, seconds, declared)
+        direct = self._direct.answer(reply, received, seconds, declared, old)
+        self._compare(answer, direct._replace(lengths=None))
+        return answer._replace(lengths=direct.lengths)
 
     def _compare(self, message: tuple[object, ...], direct: tuple[object, ...]) -> None:
         if message != direct:

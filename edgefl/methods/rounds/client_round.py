@@ -10,13 +10,12 @@ who is late.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from edgefl.learning.energy.meter import EnergyMeter, unmeasured
 from edgefl.methods import early_stopping
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState
-from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.plan import Plan, Reply, measured
 from edgefl.models.graph import Graph
 
 NOMINAL, EXECUTED, SEARCH = "nominal_flops", "executed_flops", "search_flops"
@@ -54,4 +53,4 @@ def trained(
         found[NOMINAL] = float(nominal)
     if spent.joules is not None:
         found[f"{JOULES}{spent.kind}"] = spent.joules
-    return replace(reply, metrics={**reply.metrics, **found}), seconds
+    return measured(reply, found), seconds

@@ -18,18 +18,17 @@ import numpy as np
 from edgefl.errors import CodecError
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.rounds.answer import Answer, judged, unreadable
+from edgefl.methods.rounds.change_bound import Old, lengths
 from edgefl.methods.rounds.exchange import (
-    Answer,
     PlanContent,
     ReplyClaim,
     asked_of,
     expects_in,
     finite_settings,
-    judged,
     known_to_server,
     selection_in,
     total,
-    unreadable,
 )
 from edgefl.models.graph.operations import Shape
 from edgefl.models.identity_cache import IdentityCache
@@ -102,21 +101,36 @@ def received_plan(plan: Plan, spec: ModelSpec, facts: UpdateFacts) -> tuple[Plan
     each = {name: facts.of(update) for name, update in plan.payload.items()}
     found = next((fact.selection for fact in each.values() if fact.selection is not None), None)
     beside = 0 if plan.selection is None or plan.selection == found else len(encode_neurons(plan.selection, spec))
-    received = replace(
-        plan,
-        selection=found if plan.selection is None else plan.selection,
-        payload=PlanContent("payload", plan.payload),
-        settings=finite_settings(plan.settings),
-        expects=expects_in(asked_of(plan, spec), spec),
+    received = Plan(
+        plan.kind,
+        plan.round,
+        plan.client,
+        found if plan.selection is None else plan.selection,
+        PlanContent("payload", plan.payload),
+        finite_settings(plan.settings),
+        plan.authorised,
+        plan.deadline_s,
+        plan.masks,
+        expects_in(asked_of(plan, spec), spec),
+        plan.held,
     )
     return received, total([*(fact.sizes for fact in each.values()), Sizes(0, beside, 0)])
 
 
 def received_answer(
-    reply: Reply, plan: Plan, received: Plan, spec: ModelSpec, facts: UpdateFacts, seconds: float, declared: ReplyClaim
+    reply: Reply,
+    plan: Plan,
+    received: Plan,
+    spec: ModelSpec,
+    facts: UpdateFacts,
+    seconds: float,
+    declared: ReplyClaim,
+    old: Old | None = None,
 ) -> Answer:
     """Return the answer that the server reads. `plan` is the server's, and `received` is the client's.
 
+    old     values before the round, from which the changes are measured while the processor's caches have the reply.
+            None: they are not measured
     Raises  CodecError for a payload that no message can express
     """
     up = total(facts.sizes(update, known_to_server(received, name, update)) for name, update in reply.payload.items())
@@ -126,4 +140,4 @@ def received_answer(
     except CodecError as error:
         return unreadable(plan, error, up.total)
     mine = reply if reply.client == plan.client else replace(reply, client=plan.client)
-    return judged(mine, plan, spec, seconds, up, declared)
+    return judged(mine, plan, spec, seconds, up, declared, None if old is None else lengths(reply, old, spec))

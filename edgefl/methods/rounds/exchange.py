@@ -6,9 +6,8 @@ Other modules make the bytes of a message (wire/messages.py) and of a payload (c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,12 @@ from edgefl.learning.scores import MEAN_IOU
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.option_checks import LARGEST
-from edgefl.methods.plan import Plan, Reply, refuse
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.adaptation import ADAPTATION
+from edgefl.methods.rounds.answer import Answer, judged, unreadable
 from edgefl.methods.rounds.reply_claim import NOT_DECLARED as NOT_DECLARED
 from edgefl.methods.rounds.reply_claim import ReplyClaim as ReplyClaim
-from edgefl.methods.rounds.reply_coordinates import PLANNED, expected_mask, expected_names, planned_index
+from edgefl.methods.rounds.reply_coordinates import PLANNED, expected_mask, expected_names
 from edgefl.methods.task import BODY, MODEL, State
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.mask import Mask
@@ -168,14 +168,6 @@ def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
     )
 
 
-class Answer(NamedTuple):
-    """A client's message read against its plan: the reply, or the reason for its refusal, and the bytes it took."""
-
-    reply: Reply | None
-    refusal: str | None
-    sizes: Sizes
-
-
 def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: ReplyClaim = NOT_DECLARED) -> Answer:
     """Read and check a client's message. It never raises: every fault of the message becomes the refusal.
 
@@ -187,48 +179,6 @@ def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: ReplyCl
     except CodecError as error:
         return unreadable(plan, error, sum(map(len, message.payload.values())))
     return judged(reply, plan, spec, message.seconds, up, declared)
-
-
-def unreadable(plan: Plan, error: CodecError, size: int) -> Answer:
-    """Return the answer to a plan that cannot be read. `size` is the number of bytes of its payloads."""
-    return Answer(None, f"reply of client {plan.client}: {error}", Sizes(0, 0, size))
-
-
-def judged(
-    reply: Reply, plan: Plan, spec: ModelSpec, seconds: float, up: Sizes, declared: ReplyClaim = NOT_DECLARED
-) -> Answer:
-    """Return the answer with this reply, or with the reason why the reply is refused.
-
-    seconds  time in seconds that the client says its training took
-    up       sizes of the payloads of the reply
-    """
-    refusal = refuse(plan, reply) or _unplanned(plan, reply, spec) or declared.refuse(reply)
-    if refusal is None and not 0 <= seconds < math.inf:
-        refusal = f"reply of client {plan.client} took {seconds} s; expected a finite time of at least 0 s"
-    return Answer(None if refusal else reply, refusal, up)
-
-
-def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
-    """Return a sentence about content of a reply that differs from the expected content, or None if nothing differs."""
-    who = f"reply of client {plan.client}"
-    for name, update in reply.payload.items():
-        if wrong := sorted(update.blocks.keys() ^ set(expected_names(plan, name, spec))):
-            return f"{who} has missing or unrequested blocks in {name}: {', '.join(wrong[:3])}"
-        if plan.due[name].kind == "chosen":
-            if miscounted := plan.due[name].miscounted(mask_of(update), spec):
-                return f"{who} has values in {name} at {miscounted}"
-            continue
-        for parameter, block in update.blocks.items():
-            if block.index != planned_index(plan, name, parameter, spec):
-                return f"{who} has other coordinates in {name}/{parameter} than were planned"
-    for name, mask in reply.masks.items():
-        if wrong := sorted(mask.bits.keys() - set(expected_names(plan, name, spec))):
-            return (
-                f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected a mask that leaves these parameters whole"
-            )
-        if miscounted := plan.due[name].miscounted(mask, spec):
-            return f"{who} has a mask {name} with {miscounted}"
-    return None
 
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec, score: str = "") -> Evaluate:
@@ -255,8 +205,10 @@ def sizes(payload: Mapping[str, bytes], selection: bytes = b"") -> Sizes:
 
 def total(parts: Iterable[Sizes]) -> Sizes:
     """Return the sizes of several payloads together."""
-    parts = list(parts)
-    return Sizes(sum(s.values for s in parts), sum(s.index for s in parts), sum(s.header for s in parts))
+    values = index = header = 0
+    for part in parts:
+        values, index, header = values + part.values, index + part.index, header + part.header
+    return Sizes(values, index, header)
 
 
 def _together(payload: Mapping[str, bytes], masks: Mapping[str, bytes]) -> dict[str, bytes]:

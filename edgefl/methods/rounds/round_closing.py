@@ -78,12 +78,14 @@ def close(
     aggregation_settings: AggregationSettings,
     sums: Sequence[GroupTotal] = (),
     sent: Mapping[int, State] | None = None,
+    lengths: Mapping[int, change_bound.Lengths | None] = {},
 ) -> AggregationResult:
     """Aggregate the accepted replies of a round in client order, and return the state after it. `state` is
     not changed.
 
     sums  opened sums of groups, whose clients have stand-ins among the replies (summed_reply.py)
     sent  states from which the plans of earlier rounds were made, by client, in asynchronous rounds
+    lengths  lengths of the changes of replies from `state`, by client, where they have been measured before
     """
     accepted = sorted(accepted, key=lambda pair: pair[0].client)
     old = values_before(algorithm, state)
@@ -95,20 +97,27 @@ def close(
         replies[client] = at_present(replies[client], earlier, old, task.spec, shares.get(client, 1.0))
     beyond: dict[int, str] = {}
     if aggregation_settings.bound.kind != "off":
-        replies, beyond = _bounded(replies, aggregation_settings.bound, old, task.spec)
+        replies, beyond = _bounded(replies, lengths, aggregation_settings.bound, old, task.spec)
     if aggregation_settings.aggregation.kind == "clipped":
         replies = _to_the_median(replies, old, task.spec)
     accumulator = Accumulator(task.spec, aggregation_settings.aggregation, old, task.seed, round, weights)
-    for plan, _ in accepted:
-        if plan.client in replies:
-            algorithm.aggregate(accumulator, plan, replies[plan.client])
-    for total in sums:
-        total.add_to(accumulator)
-    accumulator.settle()
+    taken = [(plan, replies[plan.client]) for plan, _ in accepted if plan.client in replies]
+    _add_all(accumulator, algorithm, taken, sums)
     after = algorithm.finish(task, state, accumulator, round)
     after = after_round(task, algorithm, state, after, [c for c in replies if replies[c].status == "stopped"], round)
     is_out = aggregation_settings.bound.kind == "refuse"
     return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, limited, accumulator.clipped)
+
+
+def _add_all(
+    accumulator: Accumulator, algorithm: Algorithm, taken: Sequence[tuple[Plan, Reply]], sums: Sequence[GroupTotal]
+) -> None:
+    """Add replies and opened sums, and close the accumulator."""
+    for plan, reply in taken:
+        algorithm.aggregate(accumulator, plan, reply)
+    for total in sums:
+        total.add_to(accumulator)
+    accumulator.settle()
 
 
 def values_before(algorithm: Algorithm, state: State) -> dict[str, Params]:
@@ -125,10 +134,17 @@ def counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
 
 
 def _bounded(
-    replies: Mapping[int, Reply], how: UpdateNormBound, old: change_bound.Old, spec: ModelSpec
+    replies: Mapping[int, Reply],
+    known: Mapping[int, change_bound.Lengths | None],
+    how: UpdateNormBound,
+    old: change_bound.Old,
+    spec: ModelSpec,
 ) -> tuple[dict[int, Reply], dict[int, str]]:
-    """Return the replies without those beyond the bound, or with these shortened, and the reasons in words."""
-    found = {client: change_bound.lengths(reply, old, spec) for client, reply in replies.items()}
+    """Return the replies without those beyond the bound, or with these shortened, and the reasons in words.
+
+    known  lengths of the changes, by client, where they have been measured before
+    """
+    found = {client: known.get(client) or change_bound.lengths(reply, old, spec) for client, reply in replies.items()}
     most = change_bound.bounds(list(found.values()), how.factor, old, spec)
     words = {client: change_bound.beyond(each, most) for client, each in found.items()}
     beyond = {client: f"reply of client {client} {why}" for client, why in words.items() if why is not None}

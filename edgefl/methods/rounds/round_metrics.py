@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from edgefl.learning.scores import MEAN_IOU, PERPLEXITY, perplexity
 from edgefl.methods.plan import Plan
+from edgefl.methods.rounds.answer import Answer
 from edgefl.methods.rounds.client_round import EXECUTED, NOMINAL, SEARCH
-from edgefl.methods.rounds.exchange import Answer, total
+from edgefl.methods.rounds.exchange import total
 from edgefl.methods.rounds.round_closing import AggregationResult
 from edgefl.methods.rounds.scalars import scalar_bytes, with_numbers
 from edgefl.protocol.codec import Sizes
@@ -79,7 +80,8 @@ class ClientRound:
         if self.client in closing.excluded:
             return replace(self, status="excluded", reason=closing.excluded[self.client])
         clipped, counted = closing.clipped.get(self.client), closing.counted.get(self.client)
-        return replace(self, clipped=clipped, counted=counted)
+        unchanged = (clipped, counted) == (self.clipped, self.counted)
+        return self if unchanged else replace(self, clipped=clipped, counted=counted)
 
     @staticmethod
     def answered(plan: Plan, down: Sizes, up: Trained, answer: Answer) -> ClientRound:

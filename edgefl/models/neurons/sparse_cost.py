@@ -7,15 +7,18 @@ Source: FedSpa, tables 1 and 3, see docs/algorithms.md section 10.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from edgefl.models.graph import Graph
 from edgefl.models.graph.operations import Shape
+from edgefl.models.identity_cache import IdentityCache
 from edgefl.models.neurons.density import Distribution, counts, weights
 from edgefl.models.neurons.model_spec import ModelSpec
 
 PASSES = 3  # passes over a batch: one forward, one backward to the parameters, and one backward to the inputs
 VALUE = 4  # bytes of a value
+
+_counted = IdentityCache[int](64)  # multiply-accumulates of one example, by graph
 
 
 def densities(shapes: Mapping[str, Shape], density: float, distribution: Distribution) -> dict[str, float]:
@@ -30,12 +33,21 @@ def flops(graph: Graph, shares: Mapping[str, float], examples: int) -> float:
     Each multiply-accumulate counts as two operations, times the share of the weight that a mask has.
     shares  share by parameter. A parameter that is not listed is whole
     """
-    macs = (
-        shares.get(node.full_name(weight), 1.0) * count
-        for node in graph.nodes
-        for weight, count in node.op.macs_by_weight(graph.shapes[node.name]).items()
-    )
-    return 2.0 * PASSES * examples * sum(macs)
+    total = sum(shares.get(weight, 1.0) * count for weight, count in _macs(graph)) if shares else _all_macs(graph)
+    return 2.0 * PASSES * examples * total
+
+
+def _macs(graph: Graph) -> Iterator[tuple[str, int]]:
+    """Yield each weight with its multiply-accumulates of one example."""
+    for node in graph.nodes:
+        for weight, count in node.op.macs_by_weight(graph.shapes[node.name]).items():
+            yield node.full_name(weight), count
+
+
+def _all_macs(graph: Graph) -> int:
+    """Return the multiply-accumulates of one example, which are counted once for each graph."""
+    found = _counted.get(graph)
+    return _counted.put(sum(count for _, count in _macs(graph)), graph) if found is None else found
 
 
 def sparse_round(graph: Graph, density: float, distribution: Distribution, seen: int, searched: int) -> float:

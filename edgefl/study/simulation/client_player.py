@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
@@ -24,6 +24,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.carrier import carrier_of
+from edgefl.methods.rounds.change_bound import Lengths, Old
 from edgefl.methods.rounds.client_round import trained
 from edgefl.methods.rounds.diagnosis import GradientSquares, gradient_squares
 from edgefl.methods.rounds.direct_exchange import UpdateFacts, is_own
@@ -124,14 +125,15 @@ class Job(Protocol):
 
 
 class Outcome(NamedTuple):
-    """The reply to aggregate, if any, its record for the metrics, whether the client has kept something new, and what
-    a diagnosis has measured before the training.
+    """The reply to aggregate, if any, its record for the metrics, whether the client has kept something new, what a
+    diagnosis has measured before the training, and the lengths of the reply's changes, if they were asked for.
     """
 
     reply: Reply | None
     record: ClientRound
     has_kept: bool = False
     squares: GradientSquares | None = None
+    lengths: Lengths | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,8 @@ class TrainingJob:
     late    whether the reply comes too late to be aggregated
     is_diagnosed  whether the client's gradient is measured before the training
     is_checked    whether messages are made although none are needed, and compared with what is passed on without them
+    before  index in `common` of the values before the round, from which the reply's changes are measured while the
+            processor's caches have the reply. None: they are not measured
     """
 
     plan: Plan
@@ -150,13 +154,14 @@ class TrainingJob:
     late: bool = False
     is_diagnosed: bool = False
     is_checked: bool = False
+    before: int | None = None
     needs_kept: ClassVar[bool] = True
 
     @property
     def client(self) -> int:
         return self.plan.client
 
-    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Update], keep: Keep) -> Outcome:
+    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> Outcome:
         plan, spec = whole(self.plan, self.shared, common), player.spec
         algorithm, federation, initial, settings, _ = player.cast
         carrier = carrier_of(algorithm, plan, spec, settings.values, player.facts, self.is_checked)
@@ -166,7 +171,8 @@ class TrainingJob:
             squares = gradient_squares(algorithm, client_state, received) if self.is_diagnosed else None
             reply, seconds = trained(algorithm, federation.graph, client_state, received, time.thread_time)
             declared = settings.aggregation_settings.declared(algorithm, len(client_state.train))
-            answer = carrier.answer(reply, received, seconds, declared)
+            old = None if self.before is None else common[self.before]
+            answer = carrier.answer(reply, received, seconds, declared, old)
             has_kept = algorithm.remembers and (answer.reply is not None or self.late)
             if has_kept:
                 own = client_state.learner.read(spec.exchanged) if algorithm.keeps_model else {}
@@ -174,7 +180,7 @@ class TrainingJob:
         record = ClientRound.answered(plan, carrier.down, message_of(reply, {}, seconds), answer)
         if self.late:
             return Outcome(None, replace(record, status="late"), has_kept)
-        return Outcome(answer.reply, record, has_kept, squares)
+        return Outcome(answer.reply, record, has_kept, squares, answer.lengths)
 
 
 def is_overwritten(algorithm: Algorithm, plan: Plan, spec: ModelSpec) -> bool:
@@ -189,23 +195,38 @@ def is_overwritten(algorithm: Algorithm, plan: Plan, spec: ModelSpec) -> bool:
 
 
 def trainings(
-    plans: Sequence[Plan], late: Callable[[Plan], bool], is_diagnosed: bool = False, check_wire: int = 0
-) -> tuple[list[TrainingJob], list[Update]]:
-    """Return a training job for every plan, and once each update that more than one plan sends.
+    plans: Sequence[Plan],
+    late: Collection[int],
+    is_diagnosed: bool = False,
+    check_wire: int = 0,
+    before: Old | None = None,
+    is_apart: bool = True,
+) -> tuple[list[TrainingJob], list[Any]]:
+    """Return a training job for every plan, and the values that the jobs share: once each update that more than one
+    plan sends, and `before`.
 
+    late        clients whose replies come too late
     check_wire  every so many jobs the messages are made and compared. 0: only for the first job
+    before      values before the round, from which the changes of replies are measured. None: they are not measured
+    is_apart    as for `shared_out`
     """
-    parts, common = shared_out(plans)
+    parts, common = shared_out(plans, is_apart)
     checked = {0, *(range(0, len(parts), check_wire) if check_wire else ())}
+    place = None if before is None else len(common)
     jobs = [
-        TrainingJob(part, positions, late(part), is_diagnosed, at in checked)
+        TrainingJob(part, positions, part.client in late, is_diagnosed, at in checked, place)
         for at, (part, positions) in enumerate(parts)
     ]
-    return jobs, common
+    return jobs, common if before is None else [*common, before]
 
 
-def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]], list[Update]]:
-    """Return each plan without updates that several plans send, with its indices into these, and the updates."""
+def shared_out(plans: Sequence[Plan], is_apart: bool = True) -> tuple[list[tuple[Plan, dict[str, int]]], list[Update]]:
+    """Return each plan without updates that several plans send, with its indices into these, and the updates.
+
+    is_apart  whether the plans are for other processes. Otherwise each plan stays whole, and no update is shared out
+    """
+    if not is_apart:
+        return [(plan, {}) for plan in plans], []
     sent = [update for plan in plans for update in plan.payload.values()]
     times = Counter(map(id, sent))
     common = list({id(update): update for update in sent if times[id(update)] > 1}.values())
@@ -220,4 +241,6 @@ def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]]
 
 def whole(plan: Plan, positions: Mapping[str, int], common: Sequence[Update]) -> Plan:
     """Put the shared updates back into one plan, as the inverse of `shared_out`."""
+    if not positions:
+        return plan
     return replace(plan, payload={**plan.payload, **{name: common[position] for name, position in positions.items()}})

@@ -28,7 +28,12 @@ class ClientStateStore(Protocol):
 
 
 class Engine(Protocol):
-    """An object that does jobs, several at the same time. Call `close` once it is no longer used."""
+    """An object that does jobs, several at the same time. Call `close` once it is no longer used.
+
+    is_apart  whether jobs are done in other processes, to which their values are sent
+    """
+
+    is_apart: bool
 
     def do(self, jobs: Sequence[Job], round: int, common: Sequence[Any] = ()) -> list[Any]:
         """Do the jobs, of which no two are of one client, and return the results in the order of the jobs. The states
@@ -46,6 +51,8 @@ MakeEngine = Callable[[SimulationContext, ClientStateStore, int], Engine]
 
 class Threads:
     """Jobs in the threads of a pool. With more than one worker, each kernel call has one thread."""
+
+    is_apart = False
 
     def __init__(self, cast: SimulationContext, shelf: ClientStateStore, workers: int) -> None:
         self._player, self._shelf = Player(cast, workers), shelf

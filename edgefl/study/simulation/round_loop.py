@@ -29,7 +29,7 @@ from edgefl.methods.rounds.adaptation import adaptation_metrics
 from edgefl.methods.rounds.asynchronous import with_places
 from edgefl.methods.rounds.diagnosis import diagnosis
 from edgefl.methods.rounds.participation import TRAINED, FullParticipation, ParticipationModel
-from edgefl.methods.rounds.round_closing import close
+from edgefl.methods.rounds.round_closing import close, values_before
 from edgefl.methods.rounds.round_metrics import ClientRound, accepts_nobody, round_metrics, stuck
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.methods.task import State
@@ -141,15 +141,15 @@ class _Simulation:
     def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
         started = time.perf_counter()
         self.attendance.check(round, [plan.client for plan in plans])
-        outcomes = self._outcomes(round, plans)
+        outcomes = self._outcomes(round, plans, state)
         self.in_flight.add(plans, state, outcomes)
         ended = self.in_flight.ended(round)
         accepted = [(task.plan, task.outcome.reply) for task in ended if task.outcome.reply is not None]
-        sent = {
-            task.plan.client: task.state for task in ended if task.outcome.reply is not None and task.plan.round < round
-        }
+        late = [task for task in ended if task.outcome.reply is not None and task.plan.round < round]
+        sent = {task.plan.client: task.state for task in late}
+        lengths = {task.plan.client: task.outcome.lengths for task in ended if task.plan.client not in sent}
         how = self.settings.aggregation_settings
-        closing = close(self.task, self.algorithm, state, accepted, round, how, sent=sent)
+        closing = close(self.task, self.algorithm, state, accepted, round, how, sent=sent, lengths=lengths)
         seconds = time.perf_counter() - started
         log_record = round_metrics(round, [task.record(round) for task in ended], closing, seconds)
         if self._is_diagnosed(round):
@@ -163,14 +163,17 @@ class _Simulation:
         is_due = round == how.rounds or is_evaluated(round, how.eval_every, how.evaluate_first)
         return how.diagnose and is_due
 
-    def _outcomes(self, round: int, plans: list[Plan]) -> list[Outcome]:
+    def _outcomes(self, round: int, plans: list[Plan], state: State) -> list[Outcome]:
         """Return the outcome of every plan. Clients that did not take part have not trained."""
         expected = {plan.client: self.attendance.expected(round, plan.client) for plan in plans}
         training = [plan for plan in plans if expected[plan.client] in TRAINED]
         for plan in training:
             self._lose(plan.client, round)
         is_diagnosed, check_wire = self._is_diagnosed(round), self.settings.check_wire
-        jobs, common = trainings(training, lambda plan: expected[plan.client] == "late", is_diagnosed, check_wire)
+        is_bounded = self.settings.aggregation_settings.bound.kind != "off"
+        before = values_before(self.algorithm, state) if is_bounded else None
+        late, is_apart = {client for client, status in expected.items() if status == "late"}, self.engine.is_apart
+        jobs, common = trainings(training, late, is_diagnosed, check_wire, before, is_apart)
         found = {job.client: outcome for job, outcome in zip(jobs, self.engine.do(jobs, round, common), strict=True)}
         for client, outcome in found.items():
             if outcome.has_kept:

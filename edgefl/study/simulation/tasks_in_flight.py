@@ -27,7 +27,8 @@ class TaskInFlight(NamedTuple):
 
     def record(self, round: int) -> ClientRound:
         """Return the client's record for the round that takes the reply in, or gives the task up."""
-        return replace(self.outcome.record, staleness=round - self.plan.round)
+        record, staleness = self.outcome.record, round - self.plan.round
+        return record if record.staleness == staleness else replace(record, staleness=staleness)
 
     def given_up(self) -> TaskInFlight:
         """Return the task of a client whose reply will come too late, if it comes."""

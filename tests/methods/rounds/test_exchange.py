@@ -158,7 +158,7 @@ def encoded(update: Update) -> dict[str, bytes]:
 def test_what_is_wrong_with_an_answer_is_its_refusal(damage: Any, reason: str) -> None:
     plan = plans(FedSPU(per_round=4))[0]
     message = damage(trained_message(reply_to(plan), plan, SPEC, "float32", 0.1))
-    reply, refusal, taken = read_answer(message, plan, SPEC)
+    reply, refusal, taken, _ = read_answer(message, plan, SPEC)
     assert reply is None
     assert refusal is not None
     assert refusal.startswith(reason)

@@ -192,3 +192,10 @@ def test_feddc_adds_up_changes_by_the_aggregation_that_was_chosen() -> None:
 def test_a_round_without_replies_changes_nothing() -> None:
     for aggregation in ("mean", "clipped", "trimmed:1", "median"):
         assert level(closed(aggregation_settings=AggregationSettings(AggregationRule.parse(aggregation)))) == 1
+
+
+def test_lengths_that_are_known_are_not_measured_again() -> None:
+    method, accepted = FedAvg(), [reply(client, 2) for client in range(3)]
+    far = {MODEL: dict.fromkeys([*SPEC.params, ""], 1e6)}
+    found = close(TASK, method, method.start(TASK, model(1)), accepted, 1, AggregationSettings(), lengths={1: far})
+    assert list(found.excluded) == [1]
