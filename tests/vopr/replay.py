@@ -46,6 +46,8 @@ class MemoryJournal(Journal):
 class OneThread:
     """An engine that does one job after another in the calling thread, which takes less time than a pool of threads."""
 
+    is_apart = False
+
     def __init__(self, cast: SimulationContext, shelf: ClientStateStore, workers: int) -> None:
         self._player, self._shelf = Player(cast, 1), shelf
 

@@ -11,7 +11,7 @@ import hashlib
 
 import numpy as np
 
-from edgefl.learning.batches import keyed, pieces
+from edgefl.learning.batches import keyed, runs
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array, Batches, FitResult, Samples
 from edgefl.learning.optimizers import Optimizer
@@ -35,7 +35,7 @@ class StubSteps:
     def fit(self, samples: Samples, batches: Batches, optimizer: Optimizer, options: FitOptions) -> FitResult:
         """Move the parameters that the options select. The loss is drawn from (0, 1]."""
         trainable = TrainableParameters.of(self._spec, options.trainable)
-        rows = [row for piece in pieces(batches, STEPS_AT_ONCE) for row in piece]
+        rows = [row for run in runs(batches, STEPS_AT_ONCE) for row in run]
         examples = sum(map(len, rows))
         everything = np.concatenate(rows)
         said = (optimizer, options.delta, options.bn_frozen, keyed(batches), list(map(len, rows)), samples.scale)
