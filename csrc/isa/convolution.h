@@ -15,6 +15,7 @@
 #include "../kernels/convolution/correlate_strided.inl.h"
 #include "../kernels/convolution/correlate_whole.inl.h"
 #include "../kernels/convolution/input_by_windows.inl.h"
+#include "../kernels/convolution/input_by_nonzeros.inl.h"
 #include "../kernels/convolution/convolution.inl.h"
 #include "../kernels/stored_weight.inl.h"
 #include "../kernels/convolution/pointwise.inl.h"

@@ -6,6 +6,7 @@
 #include "../kernels/convolution/axis.inl.h"
 #include "../kernels/convolution/cells.inl.h"
 #include "../kernels/convolution/planes.inl.h"
+#include "../kernels/convolution/nonzeros.inl.h"
 #include "../kernels/convolution/ways.inl.h"
 #include "../kernels/convolution/winograd_points.inl.h"
 #include "../kernels/convolution/five_points.inl.h"

@@ -10,6 +10,7 @@
 #include "../kernels/convolution/pixel_lanes.inl.h"
 #include "../kernels/convolution/weight_by_pixels.inl.h"
 #include "../kernels/convolution/weight_by_channels.inl.h"
+#include "../kernels/convolution/weight_by_nonzeros.inl.h"
 #include "../kernels/convolution/weight_by_tiles.inl.h"
 #include "../kernels/convolution/weight_by_fives.inl.h"
 #include "../kernels/convolution/depthwise.inl.h"

@@ -117,6 +117,16 @@ GEOMETRIES = list(
         ]
     )
 )
+MOSTLY_ZEROS = [  # of dy, whose few other values are terms of their own
+    Geometry(9, 6, 16, (14, 14), (5, 5), padding=(0, 0)),
+    Geometry(17, 3, 8, (8, 9), (5, 5), padding=(2, 2)),
+    Geometry(3, 33, 20, (9, 10)),
+    Geometry(2, 70, 34, (20, 17)),
+    Geometry(2, 40, 9, (7, 19), (3, 4), padding=(2, 0), dilation=(2, 1)),
+    Geometry(9, 20, 12, (9, 9), stride=(2, 1)),
+    Geometry(3, 64, 5, (6, 5), (2, 2)),
+    Geometry(2, 17, 40, (8, 33), (6, 6), padding=(3, 5)),
+]
 EVERY_SELECTION = {
     Geometry(2, 3, 9, (5, 6)),
     Geometry(3, 6, 16, (16, 16)),
@@ -152,6 +162,15 @@ def cases() -> Iterator[Case]:
         yield Case(
             "conv2d_grad_weight", f"{geometry}-saved_{kind}", lambda rng, g=geometry, k=kind: saved_planes(rng, g, k)
         )
+    for geometry in MOSTLY_ZEROS:
+        for rows, cols in (PAIRS[0], ("odd", "but_one")):
+            tag = f"{geometry}-{rows}-{cols}-zeros"
+            for made in (grad_input, grad_weight):
+                yield Case(
+                    f"conv2d_{made.__name__}",
+                    tag,
+                    lambda rng, m=made, g=geometry, r=rows, c=cols: few(rng, m(rng, g, r, c)),
+                )
     yield from ordinary_and_large()
     yield from stored_weights.products()
 
@@ -209,6 +228,13 @@ def grad_weight(rng: Rng, g: Geometry, rows: str, cols: str) -> Args:
     dw = blank(count(outs, g.outs), count(ins, g.ins // g.groups), *g.kernel)
     x, dy = normal(rng, g.batch, g.ins, *g.size), normal(rng, g.batch, g.outs, *g.result)
     return {"x": x, "dy": dy, "dw": dw, **g.settings, "outs": outs, "ins": ins, "in_channels": g.ins}
+
+
+def few(rng: Rng, args: Args) -> Args:
+    """Most values of dy are 0, and all of its last image and of the first image's last channel."""
+    dy = args["dy"] * (rng.random(args["dy"].shape) < 0.2)
+    dy[-1], dy[0, -1] = 0, -0.0
+    return {**args, "dy": np.ascontiguousarray(dy, np.float32)}
 
 
 def saved_planes(rng: Rng, g: Geometry, kind: str) -> Args:

@@ -1,5 +1,5 @@
-// Convolution: forward and input gradient, and which way each takes. All choices are by shape alone, so that the result
-// does not depend on the machine's load or on the number of threads.
+// Convolution: forward and input gradient, and which way each takes. Choices are by shape, and of the input gradient by
+// the zeros of dy, so that the result does not depend on the machine's load or on the number of threads.
 
 static bool has_plain_taps(const Correlation& c) {
     const auto plain = [](const Axis& axis) {
@@ -143,6 +143,9 @@ static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy,
     const Geometry g(c);
     if (prefers_depthwise(c, c.stride_h * c.stride_w > 1 ? MOST_STRIDED_CELLS : MOST_CELLS))
         return depthwise_grad_input(c, g, dy, weight, outs, ins, dx);
+    if (c.stride_h == 1 && c.stride_w == 1 && c.batch > 0 && fills_runs(c, count_of(ins, c.in_channels), 2) &&
+        input_by_nonzeros(NonzeroPlan(c, g, dy, weight, outs, ins, dx)))
+        return EFL_OK;
     if (c.pad_h % 2 && c.pad_w % 2 &&
         prefers_strided<StridedTransposed>(c, g, count_of(outs, c.out_channels), count_of(ins, c.in_channels)))
         return correlate_strided<StridedTransposed>(input_phase(c, g, dy, weight, outs, ins, dx, 0, 0),
