@@ -110,6 +110,15 @@ def dead_channel(rng: Rng, is_halved: bool) -> Args:
     return args
 
 
+def runs_of_tiles() -> Iterator[Case]:
+    """Panels that read the right side where it lies, in several runs of tiles and passes, and panels that keep it."""
+    yield Case("linear_grad_input", "runs", lambda rng: linear.linear_grad_input(rng, 30, 1100, 300, "all", "all"))
+    yield Case("linear_grad_input", "uneven", lambda rng: linear.linear_grad_input(rng, 20, 100, 40, "all", "all"))
+    yield Case("linear_grad_weight", "runs", lambda rng: linear.linear_grad_weight(rng, 150, 1030, 40, "all", "all"))
+    yield Case("linear_update", "runs", lambda rng: linear.linear_update(rng, 140, 550, 110, "odd", "all", True))
+    yield Case("linear_grad_input", "kept", lambda rng: linear.linear_grad_input(rng, 80, 100, 400, "all", "all"))
+
+
 def large_cases() -> Iterator[Case]:
     yield Case("gather_rows", "unscaled", gather_unscaled)
     yield Case("channel_sum", "more_than_a_block", channel_sum_of_many)
@@ -148,6 +157,7 @@ def large_cases() -> Iterator[Case]:
     yield Case(
         "linear_grad_input", "few_rows", lambda rng: linear.linear_grad_input(rng, 13, 100, 30, "but_one", "all")
     )
+    yield from runs_of_tiles()
     yield Case("batchnorm_forward", "abreast", lambda rng: norm.batchnorm_forward(rng, WIDE, 1.0))
     yield Case("batchnorm_backward", "abreast", lambda rng: norm.batchnorm_backward(rng, WIDE, "but_one", "but_one"))
     yield Case("batchnorm_relu_forward", "abreast", lambda rng: norm_relu.batchnorm_forward(rng, WIDE, True))
