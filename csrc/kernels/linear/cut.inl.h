@@ -11,9 +11,12 @@ constexpr int64_t RUN_TERMS = 128;         // terms of a pass, and floats of a r
 constexpr int64_t RUN = 1 << 16;           // side where it lies: the first one reads it into a second cache
 constexpr int64_t CONFLICTING_ROWS = 256;  // floats; terms apart by a multiple of this meet in few sets of a cache
 
-// Rows, up to which no copy of the right side pays: where a term of a tile takes twelve cycles, its vectors come from a
-// second cache in time, and the stores of a copy take 5 to 25 % of a product. With 16 registers the copy pays.
-constexpr int64_t ROWS_IN_PLACE = READS_IN_FMA && REGISTERS >= 32 ? 8 * TILE_ROWS : 0;
+// Rows, up to which no copy of the right side pays: its vectors come from a second cache in time, and the stores of a
+// copy take 5 to 25 % of a product. With 16 registers the copy pays for terms that share few sets of that cache, and a
+// term of a tile takes six cycles, in which there is no room to fetch what the first panel has read.
+constexpr int64_t ROWS_IN_PLACE = READS_IN_FMA && W > 4 ? 72 : 0;
+constexpr int64_t SHARING_ROWS = REGISTERS < 32 ? 8 * CONFLICTING_ROWS : INT64_MAX;
+constexpr bool FETCHED_BY_ALL = REGISTERS >= 32;
 
 // c[m, columns] = sum over t of a[m, t] * b[rows[t], columns[n]].
 struct ColumnProduct {
@@ -57,7 +60,7 @@ struct Cut {
           tiles((columns + width - 1) / width),
           b_in_place(!in_pairs && !p.b_transposed && (whole() || !p.columns.ids) &&
                      !(p.b_rows_selected && p.t_ids.ids)),
-          keeps(b_in_place && panels.count > 1 && p.count > ROWS_IN_PLACE),
+          keeps(b_in_place && panels.count > 1 && (p.count > ROWS_IN_PLACE || p.b_pitch % SHARING_ROWS == 0)),
           passes(p.terms > 0 ? p.terms : 1, b_in_place && panels.count > 1 && !keeps ? RUN_TERMS : PASS_TERMS),
           by_rows(p.t_step == 1 && !in_pairs && !BY_LANES),
           a_in_place(!in_pairs && (by_rows || p.t_step > 1) && is_near(p)), few(p.count <= FEW_ROWS),

@@ -35,7 +35,7 @@ static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, i
         .b = reads ? p.b_row(t0) + n0 : job.tile(first) + t0 * cut.width,
         .b_pitch = reads ? p.b_pitch : cut.width,
         .b_step = reads ? cut.width : cut.tile_at(1, p.terms),
-        .b_far = reads && vectors_of_tile(int(rows)) == cut.vectors,
+        .b_far = reads && (i == 0 || FETCHED_BY_ALL) && vectors_of_tile(int(rows)) == cut.vectors,
         .keep = reads && cut.keeps ? job.tile(first) + t0 * cut.width : nullptr,
         .keep_step = cut.tile_at(1, p.terms),
         .terms = p.terms > 0 ? cut.passes.size(k) : 0,
