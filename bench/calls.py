@@ -1,9 +1,9 @@
 """python -m bench calls: the kernel calls of a training step, each timed by itself on one thread.
 
 All calls of a step are made in their order, over a learner's own arrays, so that a call finds the caches as the call
-before left them. The time of a call is the median of many steps. It holds some .5 us that Python takes. Multiply-adds
-are counted for convolutions and Linear layers. Bytes are those of the arrays that a call is given. The peak is the rate
-of `python -m bench peak`.
+before left them. The CPU time of a call is the median of many steps. It holds some .7 us that Python takes. Multiply-
+adds are counted for convolutions and Linear layers. Bytes are those of the arrays that a call is given. The peak is the
+rate of `python -m bench peak`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from statistics import median
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from bench import machine, peak, step
 from bench.figures import Figure, print_table
 from bench.kernels import KINDS
-from bench.runner import PRODUCTS
+from bench.runner import PRODUCTS, clock_for
 from edgefl.kernels import native
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.lowering.mac_counts import layer_macs
@@ -83,12 +82,12 @@ def _alone(call: KernelCall, arguments: Sequence[Any]) -> Any:
 
 def _turns(programs: Sequence[Any], steps: int) -> list[float]:
     """Return the median seconds of each program, which run one after the other, step by step."""
-    turns: list[list[float]] = [[] for _ in programs]
+    clock, turns = clock_for(1), [list[float]() for _ in programs]
     for _ in range(WARM_UP + steps):
         for program, taken in zip(programs, turns, strict=True):
-            begin = perf_counter()
+            begin = clock()
             program.run()
-            taken.append(perf_counter() - begin)
+            taken.append(clock() - begin)
     return [median(taken[WARM_UP:]) for taken in turns]
 
 

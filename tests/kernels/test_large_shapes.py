@@ -78,6 +78,8 @@ PASSES = {  # operations on convolutions: the geometry that takes their way
         "lanes_over_channels_dilated": conv.Geometry(2, 17, 5, (9, 10), padding=(2, 3), dilation=(2, 3)),
         "lanes_over_channels_strided": conv.Geometry(2, 17, 5, (9, 9), stride=(2, 2)),
         "lanes_over_channels_of_met_pixels": conv.Geometry(2, 40, 34, (5, 70), (1, 1), stride=(3, 2), padding=(0, 0)),
+        "lanes_over_channels_in_one_panel": conv.Geometry(3, 50, 40, (9, 9), (2, 2), stride=(2, 2), padding=(2, 2)),
+        "lanes_over_few_channels_in_one_panel": conv.Geometry(3, 20, 50, (12, 12), (5, 5), padding=(0, 0)),
         "images_in_three_chunks": conv.Geometry(17, 3, 4, (6, 7), (3, 2)),
         "tiles_in_two_chunks": conv.Geometry(3, 50, 50, (32, 32)),
         "fives_in_three_panels": conv.Geometry(3, 70, 34, (19, 17), (5, 5), padding=(2, 2)),
