@@ -66,7 +66,7 @@ def test_sides_are_compared_by_their_medians() -> None:
 def test_the_page_s_figures_are_the_record_s() -> None:
     lines = [json.loads(line) for line in (ROOT / "bench/simulators/record.jsonl").read_text().splitlines()]
     found = {each["what"]: each["value"] for each in lines[1:]}
-    section = (ROOT / "bench/README.md").read_text().partition("### Simulators\n")[2].partition("\n### ")[0]
+    section = (ROOT / "docs/scale.md").read_text().partition("### Beside other simulators\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ")[1:] for line in section.splitlines() if line.startswith("| 1")]
     sides = (*command.OURS, *PEERS)
     for name, row in zip((f"{shape}, {model}" for shape in SHAPES for model in MODELS), rows, strict=True):
