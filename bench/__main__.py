@@ -1,20 +1,21 @@
 """python -m bench WHAT: figures of this machine, beside PyTorch's, and beside Flower's for rounds.
 
-The following commands have options of their own. `python -m bench papers` runs the tables of papers again. `python -m
-bench peers` times a step of other trainers. `python -m bench sparse` times masked layers. `python -m bench builds`
-times two builds of edgefl. `python -m bench int8` quantises models. `python -m bench arm` counts instructions on 64-bit
-ARM. `python -m bench ray` times rounds on a Ray cluster. `python -m bench flower` runs our methods in a deployment of
-Flower. `python -m bench flower-devices` runs devices without Flower in such a deployment. `python -m bench converted`
-times converted torch modules. `python -m bench energy` prints the joules of a step, where the machine tells them.
-`python -m bench throughputs` serves devices of unlike speed, and `python -m bench waiting` lets such devices wait for
-each other, or not. `python -m bench latex` compiles the tables of a run with LaTeX. `python -m bench page` prints what
-a page costs a server. `python -m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times
-steps on a GPU, and `python -m bench cuda-kernels` times their kernels. `python -m bench pictures` draws pictures of
-runs. `python -m bench trained-part` trains parts of MobileNetV2. `python -m bench collection` converts models that
-people bring, and checks them. `python -m bench language` trains a transformer of characters. `python -m bench
-segmentation` trains a U-Net on pictures. `python -m bench fine-tuning` trains parts of a pretrained network in a
-federation. `python -m bench secure` tries secure aggregation. `python -m bench adapters` trains low-rank adapters, and
-takes steps within memory limits."""
+The following commands have options of their own. `python -m bench papers` runs the tables of papers again. `python
+-m bench peers` times a step of other trainers. `python -m bench sparse` times masked layers. `python -m bench
+builds` times two builds of edgefl, and `python -m bench build` prints what a build takes. `python -m bench int8`
+quantises models. `python -m bench arm` counts instructions on 64-bit ARM. `python -m bench ray` times rounds on a
+Ray cluster. `python -m bench flower` runs our methods in a deployment of Flower. `python -m bench flower-devices`
+runs devices without Flower in such a deployment. `python -m bench converted` times converted torch modules. `python
+-m bench energy` prints the joules of a step, where the machine tells them. `python -m bench throughputs` serves
+devices of unlike speed, and `python -m bench waiting` lets such devices wait for each other, or not. `python -m
+bench latex` compiles the tables of a run with LaTeX. `python -m bench page` prints what a page costs a server.
+`python -m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU,
+and `python -m bench cuda-kernels` times their kernels. `python -m bench pictures` draws pictures of runs. `python
+-m bench trained-part` trains parts of MobileNetV2. `python -m bench collection` converts models that people bring,
+and checks them. `python -m bench language` trains a transformer of characters. `python -m bench segmentation`
+trains a U-Net on pictures. `python -m bench fine-tuning` trains parts of a pretrained network in a federation.
+`python -m bench secure` tries secure aggregation. `python -m bench adapters` trains low-rank adapters, and takes
+steps within memory limits."""
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ from itertools import chain
 from pathlib import Path
 
 from bench import (
+    build_cost,
     builds,
     caps,
     codec,
@@ -79,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     apart = {
         "adapters": lambda rest: importlib.import_module("bench.adapters.command").main(rest),  # it may need peft
         "arm": arm.main,
+        "build": build_cost.main,
         "builds": builds.main,
         "collection": lambda rest: importlib.import_module("bench.collection.command").main(
             rest
