@@ -45,6 +45,15 @@ static inline vf kept(vf v, uint32x4_t which) {
 }
 static inline vf max(vf a, vf b) { return chosen(vcgtq_f32(b, a), b, a); }  // fmax would let a NaN of b through
 static inline vf min(vf a, vf b) { return chosen(vcltq_f32(b, a), b, a); }
+// Bounds that are numbers: a NaN of v stays, and of zeros the larger is +0.
+#define EFL_CLAMPS
+static inline vf at_least(vf v, float low) { return vmaxq_f32(v, set1(low)); }
+static inline vf at_most(vf v, float high) { return vminq_f32(v, set1(high)); }
+// v where 0 < x < high, else 0: the bits of such an x, less one, are below those of `high`, less one.
+static inline vf keep_between(vf v, vf x, float high) {
+    const uint32x4_t one = vdupq_n_u32(1), most = vsubq_u32(vreinterpretq_u32_f32(set1(high)), one);
+    return kept(v, vcltq_u32(vsubq_u32(vreinterpretq_u32_f32(x), one), most));
+}
 static inline vf minus_magnitude(vf v) {
     return vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(v), vdupq_n_u32(0x80000000)));
 }
@@ -100,6 +109,12 @@ static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
 static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
 static inline vf in_pair_order(const float* p, const float* q) { return vcombine_f32(vld1_f32(p), vld1_f32(q)); }
 static inline vf in_pair_order(vf a, vf b) { return vcombine_f32(vget_low_f32(a), vget_low_f32(b)); }
+#define EFL_LOADS_APART
+static inline void load_apart(const float* p, vf* even, vf* odd) {
+    const float32x4x2_t both = vld2q_f32(p);
+    *even = both.val[0], *odd = both.val[1];
+}
+static inline void store_joined(float* p, vf even, vf odd) { vst2q_f32(p, (float32x4x2_t{{even, odd}})); }
 
 // By bits: which bytes of a vector go where. A byte of 255 gives zero.
 static inline vf looked_up(vf v, uint64_t lanes) {
@@ -143,8 +158,9 @@ __attribute__((always_inline)) static inline void turn(vf* v) {
     const vf ab = vtrn1q_f32(v[0], v[1]), after_ab = vtrn2q_f32(v[0], v[1]);
     const vf cd = vtrn1q_f32(v[2], v[3]), after_cd = vtrn2q_f32(v[2], v[3]);
     const auto low = [](vf a, vf b) {  // clang makes two instructions of the intrinsic function
-        __asm__("zip1 %0.2d, %0.2d, %1.2d" : "+w"(a) : "w"(b));
-        return a;
+        vf lows;
+        __asm__("zip1 %0.2d, %1.2d, %2.2d" : "=w"(lows) : "w"(a), "w"(b));
+        return lows;
     };
     const auto high = [](vf a, vf b) {
         return vreinterpretq_f32_f64(vtrn2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
@@ -245,10 +261,6 @@ static inline vf load_here(const float* p, int64_t bytes) {
 static inline int64_t next_here(const int64_t*& p) {
     int64_t n;
     __asm__ volatile("ldr %0, [%1], #8" : "=&r"(n), "+r"(p) : : "memory");
-    return n;
-}
-static inline int64_t fourfold_here(int64_t n) {
-    __asm__ volatile("lsl %0, %0, #2" : "+r"(n));
     return n;
 }
 static inline const float* add_here(const float* p, int64_t bytes) {

@@ -141,7 +141,7 @@ static void tabulate_positions(const ChannelPlan& plan, int64_t size, int64_t* o
     for (int64_t n = 0; n < plan.per_group; ++n)
         for (int64_t h = 0; h < plan.w.geometry.out_h; ++h)
             for (int64_t q = 0; q < plan.w.geometry.out_w; ++q)
-                *off++ = ((n * plan.height + h * down) * plan.width + q * along) * size;
+                *off++ = ((n * plan.height + h * down) * plan.width + q * along) * size * OFF_UNIT;
 }
 
 // Adds the group's images to the sums of panel c, outputs of the panels [first, last).
@@ -214,6 +214,7 @@ static void turn_taps(const float* sums, const int64_t (&off)[W], int64_t channe
 
 // The sums of one chunk: W taps of all panels at a time, then one.
 static void write_turned(const ChannelPlan& plan) {
+    if (plan.pitch == plan.channels.total) return copy_floats(plan.w.dw, plan.sums, plan.sums_size());  // as they lie
     const int64_t taps = plan.w.taps(), ins = plan.channels.total, larger = plan.channels.larger;
     for (int64_t tap = 0, count; tap < taps; tap += count) {
         count = tap + W <= taps ? W : 1;
@@ -228,6 +229,7 @@ static void write_turned(const ChannelPlan& plan) {
             for (int64_t c = 0; c < plan.channels.count; ++c) {
                 const int64_t size = plan.channels.size(c);
                 if (count == W) turn_taps(sums, off[c < larger], size, taps, to);
+                else if (taps == 1) copy_floats(to, sums, size);
                 else
                     for (int64_t k = 0; k < size; ++k) to[k * taps] = sums[off[c < larger][0] + k];
                 sums += plan.segments * plan.run(c), to += size * taps;
