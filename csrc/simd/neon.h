@@ -298,3 +298,35 @@ __attribute__((always_inline)) static inline void load_together(const float* p, 
 #endif
 static inline void store_halves(uint8_t* p, vf v) { vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(v))); }
 static inline vf load_halves(const uint8_t* p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
+// 16 signed bytes as four vectors.
+#define EFL_LOADS_CODES
+static inline void load_codes(const uint8_t* p, vf (&v)[4]) {
+    const int8x16_t codes = vreinterpretq_s8_u8(vld1q_u8(p));
+    const int16x8_t low = vmovl_s8(vget_low_s8(codes)), high = vmovl_high_s8(codes);
+    v[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), v[1] = vcvtq_f32_s32(vmovl_high_s16(low));
+    v[2] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), v[3] = vcvtq_f32_s32(vmovl_high_s16(high));
+}
+// 16 signed bytes of each of eight rows, turned: to[i * 8 + m] is byte i of row m times scale[m].
+#define EFL_TURNS_CODES
+static inline void turn_codes(const uint8_t* const (&row)[8], const vf (&scale)[2], float* to) {
+    uint8x16_t four[8], two[8], all[8];  // rows that lie side by side, of a few bytes each
+    for (int m = 0; m < 4; ++m) {
+        const uint8x16_t a = vld1q_u8(row[m]), b = vld1q_u8(row[m + 4]);
+        two[2 * m] = vzip1q_u8(a, b), two[2 * m + 1] = vzip2q_u8(a, b);
+    }
+    for (int half = 0; half < 2; ++half)
+        for (int odd = 0; odd < 2; ++odd) {
+            const uint8x16_t a = two[2 * odd + half], b = two[2 * odd + 4 + half];
+            four[4 * odd + 2 * half] = vzip1q_u8(a, b), four[4 * odd + 2 * half + 1] = vzip2q_u8(a, b);
+        }
+    for (int k = 0; k < 4; ++k)
+        all[2 * k] = vzip1q_u8(four[k], four[k + 4]), all[2 * k + 1] = vzip2q_u8(four[k], four[k + 4]);
+    for (int k = 0; k < 8; ++k, to += 4 * W) {
+        const int8x16_t codes = vreinterpretq_s8_u8(all[k]);
+        for (int i = 0; i < 2; ++i) {
+            const int16x8_t wide = i ? vmovl_high_s8(codes) : vmovl_s8(vget_low_s8(codes));
+            store(to + 2 * i * W, mul(vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))), scale[0]));
+            store(to + (2 * i + 1) * W, mul(vcvtq_f32_s32(vmovl_high_s16(wide)), scale[1]));
+        }
+    }
+}
