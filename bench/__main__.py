@@ -2,8 +2,9 @@
 
 The following commands have options of their own. `python -m bench papers` runs the tables of papers again. `python -m
 bench peers` times a step of other trainers. `python -m bench sparse` times masked layers. `python -m bench builds`
-times two builds of edgefl. `python -m bench int8` quantises models. `python -m bench arm` counts instructions on 64-bit
-ARM. `python -m bench ray` times rounds on a Ray cluster. `python -m bench flower` runs our methods in a deployment of
+times two builds of edgefl. `python -m bench build` prints what a build takes. `python -m bench calls` times the calls
+of a step one by one. `python -m bench int8` quantises models. `python -m bench arm` counts instructions on 64-bit ARM.
+`python -m bench ray` times rounds on a Ray cluster. `python -m bench flower` runs our methods in a deployment of
 Flower. `python -m bench flower-devices` runs devices without Flower in such a deployment. `python -m bench converted`
 times converted torch modules. `python -m bench energy` prints the joules of a step, where the machine tells them.
 `python -m bench throughputs` serves devices of unlike speed, and `python -m bench waiting` lets such devices wait for
@@ -28,7 +29,9 @@ from itertools import chain
 from pathlib import Path
 
 from bench import (
+    build_cost,
     builds,
+    calls,
     caps,
     codec,
     codec_masks,
@@ -79,7 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
     apart = {
         "adapters": lambda rest: importlib.import_module("bench.adapters.command").main(rest),  # it may need peft
         "arm": arm.main,
+        "build": build_cost.main,
         "builds": builds.main,
+        "calls": calls.main,
         "collection": lambda rest: importlib.import_module("bench.collection.command").main(
             rest
         ),  # it is torch's alone

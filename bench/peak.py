@@ -15,6 +15,7 @@ from bench.runner import Contender, Effort, clock_for, interleave
 from edgefl.kernels import native
 
 BATCH, IN_FEATURES, OUT_FEATURES = 192, 256, 192  # operands fit into a 512 KB L2
+PATHS = ("native", "torch")
 FLOP = 2 * BATCH * IN_FEATURES * OUT_FEATURES
 
 
@@ -23,14 +24,14 @@ def measure(threads: Sequence[int], effort: Effort) -> list[dict[str, float]]:
     results = []
     for count in threads:
         machine.use_threads(count)
-        timings = interleave(contenders(), effort, clock_for(count))
+        timings = interleave({path: contender(path) for path in PATHS}, effort, clock_for(count))
         rates = {f"{name}_gflops": FLOP / timing.median_s / 1e9 for name, timing in timings.items()}
         results.append({"threads": count} | rates)
     return results
 
 
-def contenders() -> dict[str, Contender]:
-    """Return the product of edgefl and that of torch.mm, of FLOP operations each."""
+def contender(path: str) -> Contender:
+    """Return the product of edgefl or that of torch.mm, of FLOP operations each, by one of PATHS."""
     values = np.random.RandomState(1)
     x = values.standard_normal((BATCH, IN_FEATURES)).astype(np.float32)
     weight = values.standard_normal((OUT_FEATURES, IN_FEATURES)).astype(np.float32)
@@ -45,4 +46,4 @@ def contenders() -> dict[str, Contender]:
         for _ in range(repeats):
             torch.mm(left, right, out=out)
 
-    return {"native": run_native, "torch": run_torch}
+    return run_native if path == "native" else run_torch

@@ -26,22 +26,19 @@ from edgefl.torch import to_torch
 
 LEARNING_RATE = 1e-3
 EAGER = "eager"
+PATHS = (EAGER, "onednn_linear", "channels_last", "channels_last+onednn")
 
 
-def steps(model: Model, x: Tensor, y: Tensor) -> dict[str, Contender]:
-    """Return training steps by path. Every step owns a copy of the model. x is float32 [B, ...], y is int64 [B]."""
-    paths = {EAGER: _step(to_torch(model), x, y, fused=False)}
-    variants = {"onednn_linear": (False, True), "channels_last": (True, False), "channels_last+onednn": (True, True)}
-    for name, (channels_last, onednn) in variants.items():
-        module: nn.Module = to_torch(model)
-        if onednn:
-            _use_onednn_linear(module)
-        inputs = x
-        if channels_last and x.ndim == 4:
-            module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            inputs = x.contiguous(memory_format=torch.channels_last)
-        paths[name] = _step(module, inputs, y, fused=True)
-    return paths
+def step(path: str, model: Model, x: Tensor, y: Tensor) -> Contender:
+    """Return training steps on one of PATHS, with a copy of the model. x is float32 [B, ...], y is int64 [B]."""
+    is_eager, channels_last = path == EAGER, "channels_last" in path
+    module: nn.Module = to_torch(model)
+    if "onednn" in path:
+        _use_onednn_linear(module)
+    if channels_last and x.ndim == 4:
+        module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        x = x.contiguous(memory_format=torch.channels_last)
+    return _step(module, x, y, fused=not is_eager)
 
 
 def _step(module: nn.Module, x: Tensor, y: Tensor, fused: bool) -> Contender:

@@ -4,22 +4,25 @@ The native step is GraphLearner.fit's, as a device runs it (see native_steps.py)
 by index, gradients are exact, and SGD works in place on the active blocks. PyTorch's step is dense (see peers.py).
 Beside each p stands what the full forward pass and exact gradients cost: a step of the honest sub-model, of these
 neurons alone. The last column is the rate of the step's products over the rate of one large product in the same turns.
+On more threads than one, every contender is a process of its own (apart.py).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from bench import machine, peak, peers
+from bench.apart import Make, interleave_apart
 from bench.brought import MODULES
 from bench.native_steps import steps
 from bench.rows import Row, native_name, peak_name, row, sub_name
-from bench.runner import Contender, Effort, clock_for, interleave
+from bench.runner import Contender, Effort, Timing, clock_for, interleave
 from edgefl.errors import GraphError
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.lowering.mac_counts import step_macs
@@ -84,8 +87,7 @@ def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> It
     for case in cases:
         for batch in case.batches:
             for count in threads:
-                machine.use_threads(count)
-                timings = interleave(_contenders(case, batch), effort, clock_for(count))
+                timings = _timings(_makes(case, batch), count, effort)
                 dense = step_macs(case.graph)
                 for keep in KEEPS:
                     neurons = _neurons(case.graph, keep)
@@ -95,17 +97,33 @@ def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> It
                     yield row(case.model, batch, count, keep, timings, macs / dense, beside, 2 * batch * macs)
 
 
-def _contenders(case: Case, batch: int) -> dict[str, Contender]:
+def _timings(makes: Mapping[str, Make], threads: int, effort: Effort) -> dict[str, Timing]:
+    """Time one thread in this process by CPU time, and more threads in a process a contender by wall time."""
+    machine.use_threads(1)
+    if threads == 1:
+        return interleave({name: make() for name, make in makes.items()}, effort, clock_for(1))
+
+    def with_threads(make: Make) -> Contender:
+        machine.use_threads(threads)
+        return make()
+
+    return interleave_apart({name: partial(with_threads, make) for name, make in makes.items()}, effort)
+
+
+def _makes(case: Case, batch: int) -> dict[str, Make]:
+    machine.use_threads(1)
     model = Model(case.graph, case.graph.init(stream(SEED, INIT)))
     values = np.random.RandomState(SEED)
     x = values.randint(0, 256, (POOL * batch, *case.input_shape)).astype(np.uint8)
     y = values.randint(0, case.classes, POOL * batch).astype(np.int32)
     samples = Samples(x, y, scale=2 / 255, shift=-1.0)
-    native = {native_name(keep): _native_step(model, samples, keep) for keep in KEEPS}
-    native |= {sub_name(keep): step for keep in KEEPS if (step := _sub_step(model, samples, keep)) is not None}
-    inputs = torch.from_numpy(x[:batch]).float() * samples.scale + samples.shift
-    products = {peak_name(path): product for path, product in peak.contenders().items()}
-    return native | peers.steps(model, inputs, torch.from_numpy(y[:batch]).long()) | products
+    inputs, labels = torch.from_numpy(x[:batch]).float() * samples.scale + samples.shift, torch.from_numpy(y[:batch])
+    makes: dict[str, Make] = {native_name(keep): partial(_native_step, model, samples, keep) for keep in KEEPS}
+    for keep in KEEPS:
+        if (smaller := _sub_model(model, keep)) is not None:
+            makes[sub_name(keep)] = partial(_native_step, smaller, samples, 1.0)
+    makes |= {path: partial(peers.step, path, model, inputs, labels.long()) for path in peers.PATHS}
+    return makes | {peak_name(path): partial(peak.contender, path) for path in peak.PATHS}
 
 
 def _native_step(model: Model, samples: Samples, keep: float) -> Contender:
@@ -115,14 +133,13 @@ def _native_step(model: Model, samples: Samples, keep: float) -> Contender:
     return steps(learner, samples, np.split(order, POOL), SGD(peers.LEARNING_RATE), neurons)
 
 
-def _sub_step(model: Model, samples: Samples, keep: float) -> Contender | None:
-    """Return a step of the model that has only the active neurons, or None where its groups would differ in size."""
+def _sub_model(model: Model, keep: float) -> Model | None:
+    """Return the model that has only the active neurons, or None where its groups would differ in size."""
     neurons = _neurons(model.graph, keep)
     try:
-        smaller = Model(model.graph.sub(neurons), sub_params(model.graph, model.params, neurons))
+        return Model(model.graph.sub(neurons), sub_params(model.graph, model.params, neurons))
     except GraphError:
         return None
-    return _native_step(smaller, samples, 1.0)
 
 
 def _neurons(graph: Graph, keep: float) -> NeuronSet:

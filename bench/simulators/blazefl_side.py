@@ -7,7 +7,6 @@ faster than a DataLoader.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -15,20 +14,7 @@ from blazefl.contrib.fedavg import FedAvgBaseClientTrainer, FedAvgBaseServerHand
 from torch import Tensor, nn
 
 from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, tell
-from bench.simulators.torch_side import accuracy, prepared
-
-
-@dataclass
-class Batches:
-    """The shuffled batches of one client, once through."""
-
-    x: Tensor
-    y: Tensor
-    generator: torch.Generator
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows in torch.randperm(len(self.y), generator=self.generator).split(BATCH):
-            yield self.x[rows], self.y[rows]
+from bench.simulators.torch_side import Batches, accuracy, prepared
 
 
 @dataclass
@@ -40,7 +26,7 @@ class Parts:
     y: Tensor
 
     def get_dataloader(self, type_: str, cid: int, batch_size: int, generator: torch.Generator) -> Batches:
-        own = slice(cid * self.shape.images, (cid + 1) * self.shape.images - self.shape.tests)
+        own = self.shape.trained(cid)
         return Batches(self.x[own], self.y[own], generator)
 
 

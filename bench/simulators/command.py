@@ -1,6 +1,7 @@
 """`python -m bench simulators`: edgefl's simulation beside a bare loop in PyTorch, in turns, one thread each.
 
 Every run is a process of its own. The processor time is that of the rounds, without imports and without reading data.
+Time and memory (PSS) include the processes that a side starts.
 The rounds have no evaluation. The last global model is tested on all clients' test samples. With --peers DIR other
 simulators are run as well, each in an environment of its own, which the command makes in DIR.
 """
@@ -11,10 +12,9 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from bench.figures import Figure, print_json, print_table
 from bench.processes import ROOT
 from bench.simulators import torch_side
 from bench.simulators.peers import PEERS, environment
+from bench.simulators.process_tree import run_watched
 from bench.simulators.task import MODELS, SHAPES, Result, Shape
 from edgefl.experiment.data.catalog import load
 
@@ -47,10 +48,18 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         peers = {} if options.peers is None else {name: environment(options.peers, name) for name in PEERS}
         pythons = {**dict.fromkeys(OURS, sys.executable), **peers}
-        figures = list(_figures(Path(folder), shapes, options.data_dir, rounds, starts, options.quick, pythons))
-    (print_json if options.json else print_table)(facts, figures)
+        measured = _figures(Path(folder), shapes, options.data_dir, rounds, starts, options.quick, pythons)
+        figures: list[Figure] = []
+        (print_json if options.json else print_table)(facts, _kept(measured, figures))
     off = [each for each in figures if each.bar is not None and each.unit == "points" and each.value > each.bar]
     return int(bool(off) and not options.quick)
+
+
+def _kept(measured: Iterable[Figure], figures: list[Figure]) -> Iterator[Figure]:
+    """Yield the figures as they are measured, and append them to the list."""
+    for each in measured:
+        figures.append(each)
+        yield each
 
 
 def _figures(
@@ -77,7 +86,8 @@ def _figures(
 def _of_many(clients: int, per_round: int) -> list[Figure]:
     """Return the figures of a simulation in which so many clients are registered (many_clients.py)."""
     given = map(str, (clients, per_round, 6))
-    found = json.loads(_last_line([sys.executable, "-m", "bench.simulators.many_clients", *given]))
+    line, _ = run_watched([sys.executable, "-m", "bench.simulators.many_clients", *given], _environment())
+    found = json.loads(line)
     what = f"{clients:,} clients of 10 samples, {per_round:,} a round"
     return [
         Figure(f"{what}: until the end of round 1", found["start_s"], "s"),
@@ -92,7 +102,7 @@ def _compared(what: str, found: dict[str, list[Result]]) -> Iterator[Figure]:
     for side, results in found.items():
         note = "each start: " + ", ".join(f"{each:.2f}" for each in times[side])
         yield Figure(f"{what}, {side}: processor, a client and round", statistics.median(times[side]), "ms", note=note)
-        yield Figure(f"{what}, {side}: resident, largest", max(each.peak_mb for each in results), "MB")
+        yield Figure(f"{what}, {side}: memory, largest", max(each.peak_mb for each in results), "MB")
         yield Figure(f"{what}, {side}: accuracy", 100 * statistics.mean(each.accuracy for each in results), "%")
     accuracies = [statistics.mean(each.accuracy for each in results) for results in found.values()]
     for side in [each for each in found if each != "edgefl"]:
@@ -121,20 +131,15 @@ def _save_first_values(file: Path, model: str) -> None:
 
 def _run(side: str, interpreter: str, file: Path, shape: Shape, model: str, rounds: int) -> Result:
     given = map(str, (file, shape.clients, shape.images, shape.per_round, model, rounds))
-    return Result(**json.loads(_last_line([interpreter, "-m", f"bench.simulators.{side}_side", *given])))
-
-
-def _last_line(command: Sequence[str]) -> str:
-    """Run a command with one thread, and return the last line of its output. Raises RuntimeError if it fails."""
-    done = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-1000:]}")
-    return done.stdout.splitlines()[-1]
+    line, peak = run_watched([interpreter, "-m", f"bench.simulators.{side}_side", *given], _environment())
+    return Result(**{**json.loads(line), "peak_mb": peak})
 
 
 def _environment() -> dict[str, str]:
+    """Return the environment of a side: one thread, this checkout to import from, and no messages to other hosts."""
     one = dict.fromkeys(("EDGEFL_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    return {**os.environ, **one, "PYTHONPATH": str(ROOT)}
+    silent = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    return {**os.environ, **one, **silent, "PYTHONPATH": str(ROOT)}
 
 
 def _parser() -> argparse.ArgumentParser:

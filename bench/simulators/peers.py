@@ -18,13 +18,13 @@ class Peer:
 
     packages       requirements beside torch and numpy
     first, beyond  versions of Python: the lowest that the simulator runs on, and the lowest that it refuses
-    bar            share of its processor time that edgefl takes at most
+    bar            share of its processor time that edgefl takes at most, or None where nothing was set
     """
 
     packages: tuple[str, ...]
     first: tuple[int, int]
     beyond: tuple[int, int]
-    bar: float
+    bar: float | None = None
 
     @property
     def pythons(self) -> list[str]:
@@ -37,6 +37,9 @@ class Peer:
 PEERS = {
     "pfl": Peer(("pfl[pytorch]==0.6.0",), (3, 10), (3, 13), 0.35),
     "blazefl": Peer(("blazefl==2.0.3", "tqdm"), (3, 12), (3, 14), 0.36),
+    # a torchvision of PyPI loads with a torch of PyPI alone, and this machine's torch for Python 3.11 is another build
+    "fedlab": Peer(("fedlab==1.3.0", "torchvision==0.28.0"), (3, 12), (3, 14)),
+    "flower": Peer(("flwr[simulation]==1.42.0",), (3, 11), (3, 13)),
 }
 
 

@@ -54,7 +54,7 @@ class EndOfRound(TrainingProcessCallback):
 
 
 def dataset_of(client: int, shape: Shape, x: Tensor, y: Tensor) -> Dataset:
-    own = slice(client * shape.images, (client + 1) * shape.images - shape.tests)
+    own = shape.trained(client)
     return Dataset([x[own], y[own]], user_id=str(client))
 
 

@@ -16,6 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.processes import cpu_s
+from bench.simulators.process_tree import members
+
 BATCH, RATE, TESTED = 10, 0.05, 10
 
 
@@ -32,6 +35,10 @@ class Shape:
         """Test samples of a client."""
         return max(1, self.images // TESTED)
 
+    def trained(self, client: int) -> slice:
+        """Return where the training samples of a client lie."""
+        return slice(client * self.images, (client + 1) * self.images - self.tests)
+
 
 SHAPES = {"few-large": Shape(100, 420, 10), "many-small": Shape(1_000, 42, 50)}
 MODELS = ("mlp", "cnn")
@@ -42,29 +49,30 @@ class Result:
     """The result of one run of a side.
 
     cpu_ms    processor time in milliseconds of a client's part in a round, median over the rounds after the first
-    peak_mb   largest resident memory of the process
     accuracy  share of the test samples that the last global model classifies correctly
+    peak_mb   largest memory of the process and those that it started (PSS), as the command sees it
     """
 
     cpu_ms: float
-    peak_mb: float
     accuracy: float
+    peak_mb: float = 0.0
 
 
 @dataclass
 class Rounds:
-    """The processor time of the process after each round."""
+    """The processor time of the process and those that it started, after each round."""
 
     shape: Shape
     marks: list[float] = field(default_factory=list)
 
     def ended(self) -> None:
-        self.marks.append(time.process_time())
+        started = list(members(os.getpid()))[1:]
+        self.marks.append(time.process_time() + sum(map(cpu_s, started)))
 
     def result(self, accuracy: float) -> Result:
-        """Return the result, with the memory of this process so far."""
+        """Return the result, without the memory."""
         spent = [after - before for before, after in zip(self.marks, self.marks[1:], strict=False)]
-        return Result(1e3 * statistics.median(spent) / self.shape.per_round, peak_mb(), accuracy)
+        return Result(1e3 * statistics.median(spent) / self.shape.per_round, accuracy)
 
 
 def peak_mb() -> float:

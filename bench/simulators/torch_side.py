@@ -7,6 +7,8 @@ and one thread. It writes no journal, checks no reply and resumes nothing.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,19 @@ def model_of(name: str) -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 10))
     body = [nn.Conv2d(1, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 5), nn.ReLU(), nn.MaxPool2d(2)]
     return nn.Sequential(*body, nn.Flatten(), nn.Linear(512, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+@dataclass
+class Batches:
+    """The shuffled batches of one client, once through, for simulators that ask for a loader."""
+
+    x: Tensor
+    y: Tensor
+    generator: torch.Generator
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in torch.randperm(len(self.y), generator=self.generator).split(BATCH):
+            yield self.x[rows], self.y[rows]
 
 
 def train(model: nn.Module, x: Tensor, y: Tensor) -> None:
@@ -40,7 +55,7 @@ def one_round(model: nn.Module, shape: Shape, x: Tensor, y: Tensor) -> None:
     before = [each.detach().clone() for each in parameters]
     sums = [torch.zeros_like(each) for each in before]
     for client in torch.randperm(shape.clients)[: shape.per_round].tolist():
-        own = slice(client * shape.images, (client + 1) * shape.images - shape.tests)
+        own = shape.trained(client)
         with torch.no_grad():
             torch._foreach_copy_(parameters, before)
         train(model, x[own], y[own])

@@ -1,9 +1,10 @@
-"""`python -m bench peers`: LeNet5's training step (20-50-500-26, B = 16) beside ONNX Runtime, MNN and eager PyTorch.
+"""`python -m bench peers`: LeNet5's training step (20-50-500-26, B = 16) beside ONNX Runtime, MNN, ExecuTorch, LiteRT
+and eager PyTorch.
 
 Each trainer is a process on one thread of one processor, and they take turns. Processor time and resident memory are
 measured. All trainers start from one set of weights and take the same batches. It is checked before that their first
 losses agree and that all losses fall. An environment that is missing is made. A trainer that cannot be installed is
-left out, with a message.
+left out, with a message. ExecuTorch and LiteRT read files that a process of their own makes before.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bench import machine
 from bench.runner import Effort
 from bench.trainers import task
 from bench.trainers.comparison import FROZEN, OWN, Result, as_dict, compare, judged
-from bench.trainers.environments import REQUIREMENTS, NotInstalledError, python_of
+from bench.trainers.environments import NotInstalledError, python_of
 from bench.trainers.trainer import Trainer, prepare, trainer
 from edgefl.models.graph.architectures import build
 from edgefl.rng import INIT, stream
@@ -32,7 +33,12 @@ from edgefl.rng import INIT, stream
 FULL, QUICK = Effort(rounds=21, turn_s=0.2), Effort(rounds=3, turn_s=0.02)
 MB = 1e6
 PYTORCH = "pytorch"
-OTHERS = (*REQUIREMENTS, PYTORCH)
+FILES_BY = {  # trainer -> the environment and the module that make its files, as an app's build would
+    "onnxruntime": ("onnxruntime", "onnxruntime_artifacts"),
+    "executorch": ("executorch", "executorch_program"),
+    "litert": ("tensorflow", "litert_signatures"),
+}
+OTHERS = ("onnxruntime", "mnn", "executorch", "litert", PYTORCH)
 
 
 def main(arguments: list[str]) -> int:
@@ -54,14 +60,22 @@ def _start(options: argparse.Namespace, folder: Path, running: ExitStack) -> lis
     here = Path(sys.executable)
     wanted = [(OWN, here, "edgefl_trainer", "1"), (FROZEN, here, "edgefl_trainer", "0.2")]
     for name in options.trainers:
-        if python := _python_of(name, options):
+        if (python := _python_of(name, options)) and _has_files(name, options, folder):
             wanted.append((name, python, f"{name}_trainer"))
-    if any(name == "onnxruntime" for name, *_ in wanted):
-        python = next(python for name, python, *_ in wanted if name == "onnxruntime")
-        prepare(python, "onnxruntime_artifacts", folder)
     return [
         running.enter_context(trainer(name, python, module, folder, *more)) for name, python, module, *more in wanted
     ]
+
+
+def _has_files(name: str, options: argparse.Namespace, folder: Path) -> bool:
+    """Make the files that a trainer reads, if it reads any. Return False if their maker cannot be installed."""
+    if name not in FILES_BY:
+        return True
+    environment, module = FILES_BY[name]
+    python = _python_of(environment, options)
+    if python:
+        prepare(python, module, folder)
+    return python is not None
 
 
 def _python_of(name: str, options: argparse.Namespace) -> Path | None:

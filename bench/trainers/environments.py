@@ -11,6 +11,10 @@ from bench.processes import ROOT
 REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "onnxruntime": ("onnxruntime-training-cpu==1.19.2", "onnx==1.16.2", "numpy<3"),
     "mnn": ("MNN==3.6.1", "numpy<3"),
+    # a requirement of ExecuTorch is published as source alone
+    "executorch": ("executorch==1.5.1", "torch==2.13.0", "numpy<3", "--no-binary=antlr4-python3-runtime"),
+    "litert": ("ai-edge-litert==2.3.0", "numpy<3"),
+    "tensorflow": ("tensorflow-cpu==2.21.0", "numpy<3"),  # makes LiteRT's file, and trains nothing
 }
 DONE = "requirements"  # a file that says what a complete environment has
 

@@ -19,6 +19,7 @@ SHAPE = (1, 28, 28)
 SCALE, SHIFT = 2 / 255, -1.0
 LEARNING_RATE = 0.05
 SEED = 1
+EXECUTORCH_FILE, LITERT_FILE, LITERT_SIGNATURE = "lenet5.pte", "lenet5.tflite", "train"  # made before a trainer reads
 NOISE = 0.1  # share of the pixels of an example that differ from its class
 
 Arrays = dict[str, np.ndarray]

@@ -5,10 +5,12 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 
+#include "../math/clamp.inl.h"
 #include "../math/exp.inl.h"
 #include "../math/sigmoid.inl.h"
 #include "../micro/index.inl.h"
 #include "../micro/loops.inl.h"
+#include "../micro/turns.inl.h"
 #include "../micro/channels.inl.h"
 #include "../micro/sums.inl.h"
 #include "../micro/pairs.inl.h"

@@ -13,5 +13,6 @@
 #include "../kernels/convolution/weight_by_nonzeros.inl.h"
 #include "../kernels/convolution/weight_by_tiles.inl.h"
 #include "../kernels/convolution/weight_by_fives.inl.h"
+#include "../kernels/convolution/depthwise_taps.inl.h"
 #include "../kernels/convolution/depthwise.inl.h"
 #include "../kernels/convolution/weight_ways.inl.h"

@@ -136,14 +136,20 @@ static efl_status leaky_relu_backward_f32(const float* dy, const efl_uint8* bits
 
 static efl_status add_f32(const float* a, const float* b, efl_int64 count, float* y) {
     split(count, 1, [=](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) y[i] = a[i] + b[i];
+        int64_t i = first;
+        if constexpr (TURN > 1)
+            i += write_vectors(last - i, y + i, [=](int64_t at) { return add(load(a + i + at), load(b + i + at)); });
+        for (; i < last; ++i) y[i] = a[i] + b[i];
     });
     return EFL_OK;
 }
 
 static efl_status mul_f32(const float* a, const float* b, efl_int64 count, float* y) {
     split(count, 1, [=](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) y[i] = a[i] * b[i];
+        int64_t i = first;
+        if constexpr (TURN > 1)
+            i += write_vectors(last - i, y + i, [=](int64_t at) { return mul(load(a + i + at), load(b + i + at)); });
+        for (; i < last; ++i) y[i] = a[i] * b[i];
     });
     return EFL_OK;
 }

@@ -39,6 +39,10 @@ static void walk(const Block& block, Element&& element, Segment&& segment) {
     const bool scattered = block.scattered();
     const int64_t taken = block.col_count();
     split(block.row_count(), taken * block.inner, [=](int64_t first, int64_t last) {
+        if (!block.rows.ids && !block.cols.ids) {  // neighbours all
+            const int64_t length = taken * block.inner;
+            return segment(first * length, first * length, (last - first) * length);
+        }
         for (int64_t r = first; r < last; ++r) {
             if (!scattered) {
                 each_segment(block, r, segment);

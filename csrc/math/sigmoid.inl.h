@@ -5,7 +5,6 @@
 
 static inline vf negated(vf v) { return sub(zero(), v); }
 static inline vf absolute(vf v) { return max(v, negated(v)); }
-static inline vf at_most(vf v, float high) { return min(v, set1(high)); }  // NaN stays NaN
 
 // 1 / (1 + e^-v), of e = e^-|v|.
 static inline vf sigmoid_of(vf v, vf e) { return div(if_up_to(v, zero(), e, set1(1.0f)), add(set1(1.0f), e)); }

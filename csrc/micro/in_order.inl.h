@@ -33,13 +33,12 @@ struct VectorsByTable {
     const float* a;
     int64_t a_pitch;
     const float* b[VECTORS];
-    const int64_t* off;  // floats
+    const int64_t* off;  // bytes
 
     int64_t begin() { return next_here(off); }
     __attribute__((always_inline)) void read(int64_t at, vf (&to)[VECTORS]) {
-        const int64_t bytes = fourfold_here(at);
         EFL_UNROLL
-        for (int v = 0; v < VECTORS; ++v) to[v] = load_here(b[v], bytes);
+        for (int v = 0; v < VECTORS; ++v) to[v] = load_here(b[v], at);
     }
 };
 

@@ -17,12 +17,13 @@ static void interleave(const float* const* from, int64_t rows, int64_t n, float*
     }
     const float* row[W];
     for (int m = 0; m < W; ++m) row[m] = from[m < rows ? m : 0];
-    for (int64_t next = 0; next < n; next += 4) {
-        const int64_t i = least(next, n - 4);  // the last four columns overlap those before
+    const auto four = [&](int64_t i, float* at) {
         vf columns[4];
         load_columns(row, i, columns);
-        float* at = to + i * pitch;
         EFL_UNROLL
         for (int k = 0; k < 4; ++k, at += pitch) store(at, columns[k]);
-    }
+    };
+    int64_t i = 0;
+    for (float* at = to; i + 4 <= n; i += 4, at += 4 * pitch) four(i, at);
+    if (i < n) four(n - 4, to + (n - 4) * pitch);  // columns that overlap those before
 }

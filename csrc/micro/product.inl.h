@@ -12,6 +12,9 @@ constexpr int MAX_ROWS = READS_IN_FMA ? ACCUMULATORS / 2 : ACCUMULATORS / 3;
 constexpr int vectors_per_tile(int rows) { return ACCUMULATORS / rows > 8 ? 8 : ACCUMULATORS / rows; }
 constexpr int64_t MAX_TERMS = REGISTERS < 32 ? 384 : 448;  // a pass: a panel and the cache lines it meets stay in L1
 
+// Where a processor adds a distance to a pointer of a vector but does not scale it, distances are bytes.
+constexpr int64_t OFF_UNIT = BY_LANES ? int64_t(sizeof(float)) : 1;
+
 // One vector of the result: where it starts in `b` and in a row of `c`, and how many of its lanes count.
 struct Vector {
     int64_t from, to, lanes;
@@ -20,7 +23,7 @@ struct Vector {
 struct Product {
     const float* a;  // [terms][rows]
     const float* b;
-    const int64_t* off;  // [terms]
+    const int64_t* off;  // [terms], in floats, of which each counts OFF_UNIT
     int64_t terms;
     const float* start;  // [rows]; nullptr: start from what c holds
     float* c;

@@ -25,11 +25,14 @@ template <int ROWS, int VECTORS>
 __attribute__((always_inline)) static inline void add_by_lanes(const Product& p, const float* const (&b)[VECTORS],
                                                                vf (&acc)[ROWS][VECTORS]) {
     const float* a = p.a;
-    const int64_t *off = p.off, *const pairs = off + p.terms / 2 * 2;
+    const int64_t *off = p.off, *const quads = off + p.terms / 4 * 4;
+    const auto pair = [&](int64_t t) __attribute__((always_inline)) {
+        add_packed<2>(a + t * ROWS, [&](int term, int v) { return load(vector_at(b[v], off[t + term])); }, acc);
+    };
     EFL_PRAGMA(GCC unroll 1)
-    for (; off != pairs; off += 2, a += 2 * ROWS)
-        add_packed<2>(a, [&](int term, int v) { return load(b[v] + off[term]); }, acc);
-    if (p.terms % 2) add_packed<1>(a, [&](int, int v) { return load(b[v] + *off); }, acc);
+    for (; off != quads; off += 4, a += 4 * ROWS) pair(0), pair(2);
+    if (p.terms % 4 > 1) pair(0), off += 2, a += 2 * ROWS;
+    if (p.terms % 2) add_packed<1>(a, [&](int, int v) { return load(vector_at(b[v], *off)); }, acc);
 }
 
 // `tiles` neighbouring tiles of VECTORS vectors each. Terms are taken two at a time: on Zen 3 that is 93 to 98 % of the

@@ -1,40 +1,56 @@
 // Sums over a plane (float lanes in a fixed tree) and over the batch (float64), for normalisation and bias gradients.
 
+constexpr int SUMS = READS_IN_FMA ? 2 : 4;  // that a loop keeps side by side
+
+struct RunningSums {
+    vf of[SUMS];
+
+    inline RunningSums() {
+        EFL_UNROLL
+        for (int k = 0; k < SUMS; ++k) of[k] = zero();
+    }
+    inline float total() const {
+        if constexpr (SUMS == 2) return sum(add(of[0], of[1]));
+        else return sum(add(add(of[0], of[1]), add(of[2], of[3])));
+    }
+};
+
 // sum x[i]
 static inline double plane_sum(const float* x, int64_t n) {
-    vf a = zero(), b = zero();
+    RunningSums all;
     int64_t i = 0;
-    for (; i + 2 * W <= n; i += 2 * W) {
-        a = add(a, load(x + i));
-        b = add(b, load(x + i + W));
+    for (; i + SUMS * W <= n; i += SUMS * W) {
+        EFL_UNROLL
+        for (int k = 0; k < SUMS; ++k) all.of[k] = add(all.of[k], load(x + i + k * W));
     }
-    for (; i + W <= n; i += W) a = add(a, load(x + i));
-    if (i < n) b = add(b, load_n(x + i, int(n - i)));
-    return double(sum(add(a, b)));
+    for (; i + W <= n; i += W) all.of[0] = add(all.of[0], load(x + i));
+    if (i < n) all.of[1] = add(all.of[1], load_n(x + i, int(n - i)));
+    return double(all.total());
 }
 
 // Adds sum x[i] and sum x[i] z[i] over `planes` of n floats each, `step` floats apart.
 static inline void planes_sums(const float* x, const float* z, int64_t planes, int64_t step, int64_t n, double* sum_x,
                                double* sum_xz) {
-    vf a = zero(), b = zero(), c = zero(), d = zero();
+    RunningSums xs, products;
     for (int64_t p = 0; p < planes; ++p, x += step, z += step) {
         int64_t i = 0;
-        for (; i + 2 * W <= n; i += 2 * W) {
-            const vf v = load(x + i), u = load(x + i + W);
-            a = add(a, v);
-            b = add(b, u);
-            c = fma(v, load(z + i), c);
-            d = fma(u, load(z + i + W), d);
+        for (; i + SUMS * W <= n; i += SUMS * W) {
+            EFL_UNROLL
+            for (int k = 0; k < SUMS; ++k) {
+                const vf v = load(x + i + k * W);
+                xs.of[k] = add(xs.of[k], v);
+                products.of[k] = fma(v, load(z + i + k * W), products.of[k]);
+            }
         }
         for (; i < n; i += W) {
             const int rest = int(least(W, n - i));
             const vf v = load_n(x + i, rest);
-            a = add(a, v);
-            c = fma(v, load_n(z + i, rest), c);
+            xs.of[0] = add(xs.of[0], v);
+            products.of[0] = fma(v, load_n(z + i, rest), products.of[0]);
         }
     }
-    *sum_x += double(sum(add(a, b)));
-    *sum_xz += double(sum(add(c, d)));
+    *sum_x += double(xs.total());
+    *sum_xz += double(products.total());
 }
 
 static inline void plane_sums(const float* x, const float* z, int64_t n, double* sum_x, double* sum_xz) {
@@ -64,30 +80,30 @@ struct Moments {
     // `planes` of n floats each, `step` floats apart.
     inline void add_planes(const float* x, int64_t planes, int64_t step, int64_t n) {
         const vf s = set1(shift);
-        vf a = zero(), b = zero(), aa = zero(), bb = zero();
+        RunningSums ds, dds;
         for (int64_t p = 0; p < planes; ++p, x += step) {
             int64_t i = 0;
-            for (; i + 2 * W <= n; i += 2 * W) {
-                const vf d = sub(load(x + i), s), e = sub(load(x + i + W), s);
-                a = add(a, d);
-                b = add(b, e);
-                aa = fma(d, d, aa);
-                bb = fma(e, e, bb);
+            for (; i + SUMS * W <= n; i += SUMS * W) {
+                vf d[SUMS];
+                EFL_UNROLL
+                for (int k = 0; k < SUMS; ++k) d[k] = sub(load(x + i + k * W), s);
+                EFL_UNROLL
+                for (int k = 0; k < SUMS; ++k) ds.of[k] = add(ds.of[k], d[k]), dds.of[k] = fma(d[k], d[k], dds.of[k]);
             }
             for (; i + W <= n; i += W) {
                 const vf d = sub(load(x + i), s);
-                a = add(a, d);
-                aa = fma(d, d, aa);
+                ds.of[0] = add(ds.of[0], d);
+                dds.of[0] = fma(d, d, dds.of[0]);
             }
             if (i == n) continue;
             const int rest = int(n - i);
             const vf d = keep_bits(sub(load_n(x + i, rest), s), (1u << rest) - 1u);
-            b = add(b, d);
-            bb = fma(d, d, bb);
+            ds.of[1] = add(ds.of[1], d);
+            dds.of[1] = fma(d, d, dds.of[1]);
         }
         count += double(planes * n);
-        sum_d += double(sum(add(a, b)));
-        sum_dd += double(sum(add(aa, bb)));
+        sum_d += double(ds.total());
+        sum_dd += double(dds.total());
     }
 
     inline double mean() const { return double(shift) + sum_d / count; }

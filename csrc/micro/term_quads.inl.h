@@ -18,20 +18,22 @@ constexpr bool fit_in_quads(int rows, int vectors) {
 template <int ROWS, int VECTORS>
 constexpr bool IN_QUADS = fit_in_quads(ROWS, VECTORS);
 
-// Where four terms' vectors lie, in floats, and then in bytes.
+// Where four terms' vectors lie, in bytes.
 struct QuadOffsets {
     int64_t at[QUAD];
 
+    template <int QUADS = 0>  // that lie before them
     __attribute__((always_inline)) void read(const int64_t* off) {
-        __asm__ volatile("ldp %0, %1, [%4]\n\tldp %2, %3, [%4, #16]"
+        __asm__ volatile("ldp %0, %1, [%4, %5]\n\tldp %2, %3, [%4, %6]"
                          : "=&r"(at[0]), "=&r"(at[1]), "=&r"(at[2]), "=&r"(at[3])
-                         : "r"(off)
+                         : "r"(off), "i"(QUADS * 32), "i"(QUADS * 32 + 16)
                          : "memory");
     }
-    __attribute__((always_inline)) void to_bytes() {
-        EFL_UNROLL
-        for (int t = 0; t < QUAD; ++t) at[t] = fourfold_here(at[t]);
-    }
+};
+
+template <int COUNT>
+struct Quads {
+    static constexpr int value = COUNT;
 };
 
 template <int ROWS, int VECTORS>
@@ -72,7 +74,7 @@ __attribute__((always_inline)) static inline int64_t add_quads(const float* a, c
     Quad<ROWS, VECTORS> quad;
     QuadOffsets where;
     load_together<FACTORS>(a, quad.first);
-    where.read(off), where.to_bytes();
+    where.read(off);
     quad.read_vectors(b, where);
     const auto add_three = [&]() __attribute__((always_inline)) {
         quad.template add<0>(acc);
@@ -82,18 +84,21 @@ __attribute__((always_inline)) static inline int64_t add_quads(const float* a, c
     const auto add_last = [&]() __attribute__((always_inline)) {
         load_together<FACTORS>(next, quad.first);
         quad.template add<3>(acc);
-        where.to_bytes();
         quad.read_vectors(b, where);
     };
     if (off != last) {
         where.read(off + QUAD);
         const int64_t* ahead = off + 2 * QUAD;  // whose distances are read while the quad before them is loaded
-        EFL_PRAGMA(GCC unroll 1)
-        for (; ahead <= last; ahead += QUAD) {
+        const auto step = [&](auto quads) __attribute__((always_inline)) {
             add_three(), add_last();
-            where.read(ahead);
+            where.template read<decltype(quads)::value>(ahead);
             next = add_here(next, 2 * PAIR), later = add_here(later, 2 * PAIR);
-        }
+        };
+        EFL_PRAGMA(GCC unroll 1)
+        for (const int64_t* const most = last - 3 * QUAD; ahead <= most; ahead += 4 * QUAD)
+            step(Quads<0>{}), step(Quads<1>{}), step(Quads<2>{}), step(Quads<3>{});
+        EFL_PRAGMA(GCC unroll 1)
+        for (; ahead <= last; ahead += QUAD) step(Quads<0>{});
         add_three(), add_last();
         later = add_here(later, 2 * PAIR);
     }

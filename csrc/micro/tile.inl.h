@@ -16,9 +16,9 @@ struct Tiles {
     bool by_rows;  // a[m][t] lies at m * a_pitch + t; otherwise at t * a_pitch + m
     const float* b;
     int64_t b_pitch, b_step;  // from a term to the next, and from a tile to the next: in c they are neighbours
-    bool b_far;               // b's rows lie apart, where no processor fetches them by itself; then tiles are whole
-    float* keep;              // of such a b, where the vectors of each tile are put down as they are read; or nullptr
-    int64_t keep_step;        // from a tile to the next there
+    bool b_far;  // b's rows lie apart, where no processor fetches them by itself; then tiles are as wide as they can be
+    float* keep;        // of such a b, where the vectors of each tile are put down as they are read; or nullptr
+    int64_t keep_step;  // from a tile to the next there
     int64_t terms;
     const float* start;  // nullptr: zeros. Like b it is read by whole vectors.
     float* c;

@@ -1,7 +1,8 @@
 // The function of tile.inl.h: a loop over tiles for every shape of a tile.
 
 constexpr int64_t LONG_SUM = 32;  // terms, from which it pays to fetch the tile's position in c ahead
-constexpr int64_t AHEAD = 4;      // terms, by which rows of b that lie far apart are fetched ahead
+// Terms, by which rows of b that lie far apart are fetched ahead: some 48 cycles.
+constexpr int64_t AHEAD = REGISTERS < 32 ? 8 : 4;
 
 // Whether a's two ways to lie have a function each. Where a multiply-add reads one float of memory, one function serves
 // both: it reads rows at a distance, which is 1 where they are side by side. NEON reads rows that are side by side by

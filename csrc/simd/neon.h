@@ -45,6 +45,15 @@ static inline vf kept(vf v, uint32x4_t which) {
 }
 static inline vf max(vf a, vf b) { return chosen(vcgtq_f32(b, a), b, a); }  // fmax would let a NaN of b through
 static inline vf min(vf a, vf b) { return chosen(vcltq_f32(b, a), b, a); }
+// Bounds that are numbers: a NaN of v stays, and of zeros the larger is +0.
+#define EFL_CLAMPS
+static inline vf at_least(vf v, float low) { return vmaxq_f32(v, set1(low)); }
+static inline vf at_most(vf v, float high) { return vminq_f32(v, set1(high)); }
+// v where 0 < x < high, else 0: the bits of such an x, less one, are below those of `high`, less one.
+static inline vf keep_between(vf v, vf x, float high) {
+    const uint32x4_t one = vdupq_n_u32(1), most = vsubq_u32(vreinterpretq_u32_f32(set1(high)), one);
+    return kept(v, vcltq_u32(vsubq_u32(vreinterpretq_u32_f32(x), one), most));
+}
 static inline vf minus_magnitude(vf v) {
     return vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(v), vdupq_n_u32(0x80000000)));
 }
@@ -100,6 +109,12 @@ static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
 static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
 static inline vf in_pair_order(const float* p, const float* q) { return vcombine_f32(vld1_f32(p), vld1_f32(q)); }
 static inline vf in_pair_order(vf a, vf b) { return vcombine_f32(vget_low_f32(a), vget_low_f32(b)); }
+#define EFL_LOADS_APART
+static inline void load_apart(const float* p, vf* even, vf* odd) {
+    const float32x4x2_t both = vld2q_f32(p);
+    *even = both.val[0], *odd = both.val[1];
+}
+static inline void store_joined(float* p, vf even, vf odd) { vst2q_f32(p, (float32x4x2_t{{even, odd}})); }
 
 // By bits: which bytes of a vector go where. A byte of 255 gives zero.
 static inline vf looked_up(vf v, uint64_t lanes) {
@@ -143,8 +158,9 @@ __attribute__((always_inline)) static inline void turn(vf* v) {
     const vf ab = vtrn1q_f32(v[0], v[1]), after_ab = vtrn2q_f32(v[0], v[1]);
     const vf cd = vtrn1q_f32(v[2], v[3]), after_cd = vtrn2q_f32(v[2], v[3]);
     const auto low = [](vf a, vf b) {  // clang makes two instructions of the intrinsic function
-        __asm__("zip1 %0.2d, %0.2d, %1.2d" : "+w"(a) : "w"(b));
-        return a;
+        vf lows;
+        __asm__("zip1 %0.2d, %1.2d, %2.2d" : "=w"(lows) : "w"(a), "w"(b));
+        return lows;
     };
     const auto high = [](vf a, vf b) {
         return vreinterpretq_f32_f64(vtrn2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
@@ -247,10 +263,6 @@ static inline int64_t next_here(const int64_t*& p) {
     __asm__ volatile("ldr %0, [%1], #8" : "=&r"(n), "+r"(p) : : "memory");
     return n;
 }
-static inline int64_t fourfold_here(int64_t n) {
-    __asm__ volatile("lsl %0, %0, #2" : "+r"(n));
-    return n;
-}
 static inline const float* add_here(const float* p, int64_t bytes) {
     __asm__ volatile("add %0, %0, %1" : "+r"(p) : "r"(bytes));
     return p;
@@ -286,3 +298,35 @@ __attribute__((always_inline)) static inline void load_together(const float* p, 
 #endif
 static inline void store_halves(uint8_t* p, vf v) { vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(v))); }
 static inline vf load_halves(const uint8_t* p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
+// 16 signed bytes as four vectors.
+#define EFL_LOADS_CODES
+static inline void load_codes(const uint8_t* p, vf (&v)[4]) {
+    const int8x16_t codes = vreinterpretq_s8_u8(vld1q_u8(p));
+    const int16x8_t low = vmovl_s8(vget_low_s8(codes)), high = vmovl_high_s8(codes);
+    v[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), v[1] = vcvtq_f32_s32(vmovl_high_s16(low));
+    v[2] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), v[3] = vcvtq_f32_s32(vmovl_high_s16(high));
+}
+// 16 signed bytes of each of eight rows, turned: to[i * 8 + m] is byte i of row m times scale[m].
+#define EFL_TURNS_CODES
+static inline void turn_codes(const uint8_t* const (&row)[8], const vf (&scale)[2], float* to) {
+    uint8x16_t four[8], two[8], all[8];  // rows that lie side by side, of a few bytes each
+    for (int m = 0; m < 4; ++m) {
+        const uint8x16_t a = vld1q_u8(row[m]), b = vld1q_u8(row[m + 4]);
+        two[2 * m] = vzip1q_u8(a, b), two[2 * m + 1] = vzip2q_u8(a, b);
+    }
+    for (int half = 0; half < 2; ++half)
+        for (int odd = 0; odd < 2; ++odd) {
+            const uint8x16_t a = two[2 * odd + half], b = two[2 * odd + 4 + half];
+            four[4 * odd + 2 * half] = vzip1q_u8(a, b), four[4 * odd + 2 * half + 1] = vzip2q_u8(a, b);
+        }
+    for (int k = 0; k < 4; ++k)
+        all[2 * k] = vzip1q_u8(four[k], four[k + 4]), all[2 * k + 1] = vzip2q_u8(four[k], four[k + 4]);
+    for (int k = 0; k < 8; ++k, to += 4 * W) {
+        const int8x16_t codes = vreinterpretq_s8_u8(all[k]);
+        for (int i = 0; i < 2; ++i) {
+            const int16x8_t wide = i ? vmovl_high_s8(codes) : vmovl_s8(vget_low_s8(codes));
+            store(to + 2 * i * W, mul(vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))), scale[0]));
+            store(to + (2 * i + 1) * W, mul(vcvtq_f32_s32(vmovl_high_s16(wide)), scale[1]));
+        }
+    }
+}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from bench.processes import ROOT
-from bench.simulators import command, edgefl_side, torch_side
+from bench.simulators import command, edgefl_side, process_tree, torch_side
 from bench.simulators.peers import PEERS
 from bench.simulators.task import MODELS, SHAPES, Result, Rounds, Shape
 
-WHATS = ("processor, a client and round", "resident, largest", "accuracy")
+WHATS = ("processor, a client and round", "memory, largest", "accuracy")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -49,16 +52,42 @@ def test_the_time_of_a_client_is_that_of_a_median_round_after_the_first() -> Non
     assert rounds.result(0.5).cpu_ms == pytest.approx(15.0)  # rounds of 5.0, .1, .2 and .1 s, with 10 clients each
 
 
+NESTED = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "block = bytearray(b'x' * 30_000_000); print(1, flush=True); input()"])
+print(child.wait())
+"""
+
+
+def test_a_process_is_counted_with_all_that_it_started() -> None:
+    with subprocess.Popen([sys.executable, "-c", NESTED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"1\n"  # the child has its block
+        outer, inner = process_tree.members(process.pid)
+        assert outer == process.pid
+        both, one = process_tree.pss_mb(outer), process_tree.pss_mb(inner)
+        assert both > one > 30
+        process.communicate(b"\n")
+    assert process_tree.pss_mb(process.pid) == 0
+
+
+def test_a_watched_command_has_its_last_line_and_its_memory_or_its_last_words() -> None:
+    block = "block = bytearray(b'x' * 40_000_000); print('first'); print('last'); sum(sum(block) for _ in range(3))"
+    line, peak = process_tree.run_watched([sys.executable, "-c", block], os.environ)
+    assert line == "last" and peak > 40
+    with pytest.raises(RuntimeError, match="no such thing"):
+        process_tree.run_watched([sys.executable, "-c", "raise SystemExit('no such thing')"], os.environ)
+
+
 def test_sides_are_compared_by_their_medians() -> None:
     found = {
-        "edgefl": [Result(2.0, 100.0, 0.8), Result(1.0, 90.0, 0.8), Result(9.0, 95.0, 0.8)],
-        "torch": [Result(4.0, 300.0, 0.7)],
-        "pfl": [Result(5.0, 400.0, 0.75)],
+        "edgefl": [Result(2.0, 0.8, 100.0), Result(1.0, 0.8, 90.0), Result(9.0, 0.8, 95.0)],
+        "torch": [Result(4.0, 0.7, 300.0)],
+        "pfl": [Result(5.0, 0.75, 400.0)],
     }
     figures = {each.what: each for each in command._compared("x", found)}
     assert figures["x: edgefl over torch, processor"].value == 0.5
     assert (figures["x: edgefl over pfl, processor"].value, figures["x: edgefl over pfl, processor"].bar) == (0.4, 0.35)
-    assert figures["x, edgefl: resident, largest"].value == 100.0
+    assert figures["x, edgefl: memory, largest"].value == 100.0
     off = figures["x: largest difference of the accuracies"]
     assert off.value == pytest.approx(10.0) and off.bar == 3.0
 
@@ -66,7 +95,7 @@ def test_sides_are_compared_by_their_medians() -> None:
 def test_the_page_s_figures_are_the_record_s() -> None:
     lines = [json.loads(line) for line in (ROOT / "bench/simulators/record.jsonl").read_text().splitlines()]
     found = {each["what"]: each["value"] for each in lines[1:]}
-    section = (ROOT / "bench/README.md").read_text().partition("### Simulators\n")[2].partition("\n### ")[0]
+    section = (ROOT / "docs/scale.md").read_text().partition("### Beside other simulators\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ")[1:] for line in section.splitlines() if line.startswith("| 1")]
     sides = (*command.OURS, *PEERS)
     for name, row in zip((f"{shape}, {model}" for shape in SHAPES for model in MODELS), rows, strict=True):

@@ -1,10 +1,11 @@
 """Other trainers' processes: questions, answers and refusals.
 
-ONNX Runtime and MNN are not installed for the tests. edgefl's and PyTorch's processes stand for them.
+The other trainers are not installed for the tests. edgefl's and PyTorch's processes stand for them.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def test_onnx_runtime_is_judged_by_its_bars() -> None:
 
     own = [result(OWN, 1.0), result(FROZEN, 0.5)]
     assert judged([*own, result("mnn", 9.0)]) == {}
-    assert judged([*own, result("onnxruntime", 2.9)]) == {OWN: (2.9, 2.8), FROZEN: (5.8, 5.0)}
+    assert judged([*own, result("onnxruntime", 2.9)]) == {OWN: (2.9, 3.0), FROZEN: (5.8, 5.0)}
 
 
 def test_environments_stay_outside_the_repository_and_say_what_is_missing(tmp_path: Path) -> None:
@@ -88,3 +89,20 @@ def test_a_finished_environment_is_used_again(tmp_path: Path) -> None:
     root.mkdir()
     (root / environments.DONE).write_text("\n".join(environments.REQUIREMENTS["mnn"]))
     assert environments.python_of("mnn", tmp_path, tmp_path / "never-called") == root / "bin" / "python"
+
+
+def test_the_page_s_steps_are_the_record_s() -> None:
+    rows = [json.loads(line) for line in (ROOT / "bench/trainers/record.jsonl").read_text().splitlines()]
+    steps = {each["trainer"]: each for each in rows if "trainer" in each}
+    section = (ROOT / "bench/README.md").read_text().partition("### Other trainers\n")[2].partition("\n### ")[0]
+    said = {line.split(" | ")[1]: line for line in section.splitlines() if line.startswith("| ")}
+    medians = {name: each["step"]["median_s"] for name, each in steps.items()}
+    assert len(said) == len(steps) + 1
+    for name, each in steps.items():
+        low, middle, high = (1e3 * each["step"][key] for key in ("low_s", "median_s", "high_s"))
+        row = said[f"{middle:.2f} ({low:.2f} to {high:.2f})"]
+        assert f"| {each['resident_bytes'] / 1e6:.0f} MB |" in row
+        if name not in (OWN, FROZEN):
+            assert f"| {medians[name] / medians[OWN]:.2f}/{medians[name] / medians[FROZEN]:.2f} |" in row
+            assert each["first_loss"] == pytest.approx(steps[OWN]["first_loss"], rel=comparison.ROUNDING)
+            assert each["last_loss"] == pytest.approx(steps[OWN]["last_loss"], rel=0.017)

@@ -78,6 +78,8 @@ PASSES = {  # operations on convolutions: the geometry that takes their way
         "lanes_over_channels_dilated": conv.Geometry(2, 17, 5, (9, 10), padding=(2, 3), dilation=(2, 3)),
         "lanes_over_channels_strided": conv.Geometry(2, 17, 5, (9, 9), stride=(2, 2)),
         "lanes_over_channels_of_met_pixels": conv.Geometry(2, 40, 34, (5, 70), (1, 1), stride=(3, 2), padding=(0, 0)),
+        "lanes_over_channels_in_one_panel": conv.Geometry(3, 50, 40, (9, 9), (2, 2), stride=(2, 2), padding=(2, 2)),
+        "lanes_over_few_channels_in_one_panel": conv.Geometry(3, 20, 50, (12, 12), (5, 5), padding=(0, 0)),
         "images_in_three_chunks": conv.Geometry(17, 3, 4, (6, 7), (3, 2)),
         "tiles_in_two_chunks": conv.Geometry(3, 50, 50, (32, 32)),
         "fives_in_three_panels": conv.Geometry(3, 70, 34, (19, 17), (5, 5), padding=(2, 2)),
@@ -108,6 +110,15 @@ def dead_channel(rng: Rng, is_halved: bool) -> Args:
     args = norm_relu.batchnorm_backward(rng, (2, 3, 4, 6), is_halved, "all", "all")
     args["weight"][-1] = args["bias"][-1] = 0
     return args
+
+
+def runs_of_tiles() -> Iterator[Case]:
+    """Panels that read the right side where it lies, in several runs of tiles and passes, and panels that keep it."""
+    yield Case("linear_grad_input", "runs", lambda rng: linear.linear_grad_input(rng, 30, 1100, 300, "all", "all"))
+    yield Case("linear_grad_input", "uneven", lambda rng: linear.linear_grad_input(rng, 20, 100, 40, "all", "all"))
+    yield Case("linear_grad_weight", "runs", lambda rng: linear.linear_grad_weight(rng, 150, 1030, 40, "all", "all"))
+    yield Case("linear_update", "runs", lambda rng: linear.linear_update(rng, 140, 550, 110, "odd", "all", True))
+    yield Case("linear_grad_input", "kept", lambda rng: linear.linear_grad_input(rng, 80, 100, 400, "all", "all"))
 
 
 def large_cases() -> Iterator[Case]:
@@ -148,6 +159,7 @@ def large_cases() -> Iterator[Case]:
     yield Case(
         "linear_grad_input", "few_rows", lambda rng: linear.linear_grad_input(rng, 13, 100, 30, "but_one", "all")
     )
+    yield from runs_of_tiles()
     yield Case("batchnorm_forward", "abreast", lambda rng: norm.batchnorm_forward(rng, WIDE, 1.0))
     yield Case("batchnorm_backward", "abreast", lambda rng: norm.batchnorm_backward(rng, WIDE, "but_one", "but_one"))
     yield Case("batchnorm_relu_forward", "abreast", lambda rng: norm_relu.batchnorm_forward(rng, WIDE, True))

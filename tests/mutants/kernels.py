@@ -51,8 +51,8 @@ MUTANTS = (
     Mutant(
         "norm-relu-second-word",
         "csrc/kernels/norm/relu.inl.h",
-        "e = fma(dz2, d2, e);",
-        "e = fma(dz2, d, e);",
+        "products.of[k] = fma(dz[k], d[k], products.of[k]);",
+        "products.of[k] = fma(dz[k], d[0], products.of[k]);",
         "every second word is multiplied with the one before it",
         cases("batchnorm_relu_backward"),
     ),

@@ -31,9 +31,13 @@ template <int VECTORS>
 static inline void copy_row_vectors(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows,
                                     int64_t n) {
     for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) {
+        vf row[VECTORS];
         EFL_UNROLL
-        for (int v = 0; v < VECTORS - 1; ++v) store(to + v * W, load(from + v * W));
-        store(to + n - W, load(from + n - W));
+        for (int v = 0; v < VECTORS - 1; ++v) row[v] = load(from + v * W);
+        row[VECTORS - 1] = load(from + n - W);
+        EFL_UNROLL
+        for (int v = 0; v < VECTORS - 1; ++v) store(to + v * W, row[v]);
+        store(to + n - W, row[VECTORS - 1]);
     }
 }
 
@@ -44,6 +48,9 @@ static inline void copy_short_rows(float* to, int64_t to_pitch, const float* fro
 }
 
 static void copy_rows(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n) {
+    // Rows of whole vectors, by fewer instructions.
+    if (BY_LANES && n == 2 * W) return copy_row_vectors<2>(to, to_pitch, from, from_pitch, rows, 2 * W);
+    if (BY_LANES && n == 4 * W) return copy_row_vectors<4>(to, to_pitch, from, from_pitch, rows, 4 * W);
     if (n < W && W >= 8) {
         copy_short_rows(to, to_pitch, from, from_pitch, rows, n);
     } else if (n < W || n > 4 * W) {

@@ -219,7 +219,7 @@ static void write_fives(const Fives& w, int64_t chunk, const float* results) {
 static void tabulate_fives(const Fives& w, int64_t size, Vector* vector, int64_t* off) {
     for (int64_t v = 0; v < w.vectors; ++v) vector[v] = Vector{w.vector_at(v, size), v * W, W};
     for (int64_t n = 0; n < FIVE_POINTS; ++n)
-        for (int64_t s = 0; s < size; ++s) *off++ = n * w.tiles_step() + s * FIVES_RUN * W;
+        for (int64_t s = 0; s < size; ++s) *off++ = (n * w.tiles_step() + s * FIVES_RUN * W) * OFF_UNIT;
 }
 
 static efl_status correlate_fives(const Correlation& c) {

@@ -13,6 +13,9 @@ constexpr int64_t POINT_PANELS = 512 / MAX_ROWS;
 constexpr int64_t POINT_POSITIONS = 256;                 // of a tile
 constexpr int64_t POINT_PITCH = POINT_POSITIONS + LINE;  // so that terms do not compete for lines of L1
 
+// Positions up to which terms are as near to one another where they lie as in a tile.
+constexpr int64_t IN_PLACE_POSITIONS = 64;
+
 static bool prefers_points(const Correlation& c) {
     const auto plain = [](const Axis& axis) {
         return axis.kernel == 1 && axis.taps == 1 && axis.step == 1 && axis.origin == 0 && axis.count == axis.source;
@@ -28,13 +31,16 @@ struct PointPlan {
     int64_t sources, targets;
     Parts passes, panels, jobs, tiles;  // terms; targets in panels; panels of a job; positions
     int64_t *off, *row;
+    bool in_place;                        // whether terms are read where they lie, few positions apart
     int64_t room_size;                    // floats for the function that packs
     float *start, *packed, *tile, *room;  // the last three of each thread
 
     PointPlan(const Correlation& c_, int64_t room_size_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
           passes(sources, MAX_TERMS), panels(targets, MAX_ROWS), jobs(shared_panels()),
-          tiles(c.positions(), POINT_POSITIONS), room_size(room_size_) {}
+          tiles(c.positions(), POINT_POSITIONS),
+          in_place(BY_LANES && !c.sources.ids && c.positions() % W == 0 && c.positions() <= IN_PLACE_POSITIONS),
+          room_size(room_size_) {}
 
     // As few jobs as have their packed weights in L2, and all threads the same number of.
     Parts shared_panels() const {
@@ -43,7 +49,11 @@ struct PointPlan {
     }
     int64_t macs() const { return c.batch * c.positions() * sources * targets; }
     int64_t packed_size() const { return jobs.size(0) * MAX_ROWS * passes.size(0) + W; }
-    int64_t tile_size() const { return passes.size(0) * POINT_PITCH; }
+    int64_t tile_size() const { return in_place ? 0 : passes.size(0) * POINT_PITCH; }
+    int64_t pitch() const { return in_place ? c.positions() : POINT_PITCH; }
+    const float* terms_of(int64_t image, int64_t pass) const {
+        return c.source + (image * c.source_channels + passes.first(pass)) * c.positions();
+    }
 
     void lay_out(Carve& carve) {
         off = carve.take<int64_t>(passes.size(0));
@@ -69,6 +79,9 @@ static void pack_points(const PointPlan& plan, int64_t first, int64_t count, int
             if (!c.transposed && !c.sources.ids) {
                 for (int64_t m = 0; m < rows; ++m) from[m] += begin;
                 interleave(from, rows, terms, to, rows);
+            } else if (W == 4 && c.transposed && !c.targets.ids && !c.sources.ids) {
+                copy_rows(to + from_term * rows, rows, from[0] + (begin + from_term) * c.weight_inner, c.weight_inner,
+                          runs.size(r), rows);
             } else if (c.transposed && !c.targets.ids) {
                 for (int64_t t = from_term; t < from_term + runs.size(r); ++t)
                     copy_floats(to + t * rows, from[0] + id_of(c.sources, begin + t) * c.weight_inner, rows);
@@ -120,7 +133,7 @@ template <class Pack>
 static efl_status correlate_points(const Correlation& c, int64_t room_size, const Pack& pack) {
     PointPlan plan(c, room_size);
     if (!place([&](Carve& carve) { plan.lay_out(carve); })) return EFL_NO_MEMORY;
-    for (int64_t t = 0; t < plan.passes.size(0); ++t) plan.off[t] = t * POINT_PITCH;
+    for (int64_t t = 0; t < plan.passes.size(0); ++t) plan.off[t] = t * plan.pitch() * OFF_UNIT;
     for (int64_t m = 0; m < plan.targets; ++m) {
         plan.row[m] = id_of(c.targets, m) * c.target_plane;
         plan.start[m] = c.bias ? c.bias[id_of(c.targets, m)] : 0;
@@ -132,8 +145,9 @@ static efl_status correlate_points(const Correlation& c, int64_t room_size, cons
             pack(plan, plan.jobs.first(job), plan.jobs.size(job), pass, packed, room);
             for (int64_t image = 0; image < c.batch; ++image)
                 for (int64_t part = 0; part < plan.tiles.count; ++part) {
-                    copy_points(plan, image, part, pass, tile);
-                    multiply_points(plan, image, part, pass, job, packed, tile);
+                    if (!plan.in_place) copy_points(plan, image, part, pass, tile);
+                    multiply_points(plan, image, part, pass, job, packed,
+                                    plan.in_place ? plan.terms_of(image, pass) : tile);
                 }
         }
     });

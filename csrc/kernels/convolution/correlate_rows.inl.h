@@ -79,7 +79,8 @@ static void tabulate_terms(const Correlation& c, CorrelationPlan& plan) {
             if (!rows.reaches(kh) || !cols.reaches(kw)) continue;
             const int64_t at = plan.flat ? plan.by_tap.at(kh, kw) : c.planes.at(rows.shift(kh), cols.shift(kw));
             plan.tap[n] = kh * cols.kernel + kw;
-            for (int64_t s = 0; s < plan.sources; ++s) plan.off[s * c.taps() + n] = s * plan.channel_size(c) + at;
+            for (int64_t s = 0; s < plan.sources; ++s)
+                plan.off[s * c.taps() + n] = (s * plan.channel_size(c) + at) * OFF_UNIT;
             ++n;
         }
 }
@@ -119,6 +120,15 @@ static void pack_panel(const Correlation& c, const CorrelationPlan& plan, const 
     if (packs_runs(c, plan)) {
         for (int64_t m = 0; m < rows; ++m) from[m] += first * taps;
         return interleave(from, rows, count * taps, to, rows);
+    }
+    if (W == 4 && c.transposed && taps == 1 && has_all_taps(c, plan) && !c.targets.ids) {
+        const int64_t inner = c.weight_inner, at = first * inner;
+        if (!c.sources.ids) return copy_rows(to, rows, from[0] + at, inner, count, rows);
+        for (int64_t s = first; s < first + count; ++s, to += rows) {
+            const float* source = c.weight_of(id_of(c.sources, g.source + s), 0);
+            copy_rows(to, rows, from[0] + (source - c.weight_of(id_of(c.sources, g.source), 0)), inner, 1, rows);
+        }
+        return;
     }
     const bool by_words = W == 4 && rows >= W && taps >= 4 && has_all_taps(c, plan);
     for (int64_t s = first; s < first + count; ++s, to += taps * rows) {

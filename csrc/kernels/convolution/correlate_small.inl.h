@@ -46,7 +46,7 @@ static void tabulate_bases(const Correlation& c, const SmallPlan& small) {
         for (int64_t r = 0; r < c.planes.rows.count; ++r)
             for (int64_t q = 0; q < c.planes.cols.count; ++q)
                 *base++ = n * small.plan.sources * c.planes.size() + r * c.planes.rows.step * c.planes.pitch + q;
-    for (int64_t t = 0; t < SMALL_TERMS; ++t) small.step[t] = t * TILE_POSITIONS;
+    for (int64_t t = 0; t < SMALL_TERMS; ++t) small.step[t] = t * TILE_POSITIONS * OFF_UNIT;
 }
 
 // Positions side by side in a plane: where they start in it and in a tile.
@@ -66,7 +66,7 @@ static int64_t find_runs(const Correlation& c, const int64_t* base, int64_t firs
 static void gather_tile(const float* planes, const int64_t* off, int64_t terms, const Run* runs, int64_t count,
                         float* tile) {
     for (int64_t t = 0; t < terms; ++t, tile += TILE_POSITIONS) {
-        const float* from = planes + off[t];
+        const float* from = planes + off[t] / OFF_UNIT;
         for (int64_t r = 0; r < count; ++r) store(tile + runs[r].to, load(from + runs[r].from));
     }
 }

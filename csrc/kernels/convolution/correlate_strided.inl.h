@@ -149,7 +149,7 @@ static efl_status correlate_strided(const Correlation& c, const TileAxis& rows, 
         AXIS_PRODUCTS * AXIS_PRODUCTS * s.sources * s.targets * s.tiling.rows * s.tiling.cols * c.batch;
     const int64_t blocks = blocks_of(s.groups.count, macs);
     if (!place([&](Carve& carve) { s.lay_out(carve, blocks); })) return EFL_NO_MEMORY;
-    for (int64_t i = 0; i < s.sources; ++i) s.off[i] = i * s.pitch;
+    for (int64_t i = 0; i < s.sources; ++i) s.off[i] = i * s.pitch * OFF_UNIT;
     for (int64_t m = 0; m < s.group_targets(0); ++m) s.row[m] = m * s.pitch;
     for (int64_t v = 0; v * W < s.tiling.most(); ++v) s.vector[v] = Vector{v * W, v * W, W};
     zero_floats(s.zeros, MAX_ROWS);

@@ -399,7 +399,7 @@ static efl_status correlate_tiles(const Correlation& c) {
     const int64_t blocks = blocks_of(w.whole ? w.tiling.chunks.count : w.groups.count, macs);
     const int64_t crew = threads_for(blocks);
     if (!place([&](Carve& carve) { w.lay_out(carve, crew); })) return EFL_NO_MEMORY;
-    for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.source_step();
+    for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.source_step() * OFF_UNIT;
     for (int64_t m = 0; m < w.group_targets(0); ++m) w.row[m] = m * w.pitch;
     for (int64_t v = 0; v * W < w.tiling.most(); ++v) w.vector[v] = Vector{w.vector_at(v), v * W, W};
     zero_floats(w.zeros, MAX_ROWS);

@@ -36,56 +36,51 @@ struct PaddedPlane {
         return (phase * rows.length + rows.position(row)) * pitch() + cols.position(col);
     }
     void tabulate_cells(int64_t* to) const {
-        for (int64_t i = 0; i < source(); ++i) to[i] = at(i / cols.source, i % cols.source) * W;
+        for (int64_t i = 0; i < source(); ++i) to[i] = at(i / cols.source, i % cols.source) * VECTOR_BYTES;
     }
 };
 
-// Cell i of W planes, as a vector at to + at[i].
+// Cell i of W planes, as a vector at[i] bytes from `to`.
 static void gather_cells(const float* const* planes, int64_t cells, const int64_t* at, float* to) {
-    for (int64_t i = 0; i < cells; i += W) {
-        const int n = int(least(W, cells - i));
+    const float* from[W];  // copies, which no store changes
+    EFL_UNROLL
+    for (int m = 0; m < W; ++m) from[m] = planes[m];
+    int64_t i = 0;
+    for (; i + W <= cells; i += W) {
         vf v[W];
+        int64_t places[W];
         EFL_UNROLL
-        for (int m = 0; m < W; ++m) v[m] = n == W ? load(planes[m] + i) : load_n(planes[m] + i, n);
+        for (int m = 0; m < W; ++m) v[m] = load(from[m] + i), places[m] = at[i + m];
         turn(v);
-        for (int k = 0; k < n; ++k) store(to + at[i + k], v[k]);
+        EFL_UNROLL
+        for (int k = 0; k < W; ++k) store(vector_at(to, places[k]), v[k]);
     }
+    if (i == cells) return;
+    vf v[W];
+    EFL_UNROLL
+    for (int m = 0; m < W; ++m) v[m] = load_n(planes[m] + i, int(cells - i));
+    turn(v);
+    for (int k = 0; i < cells; ++i, ++k) store(vector_at(to, at[i]), v[k]);
 }
 
 // The other way, for the first `lanes` planes.
 static void scatter_cells(const float* from, const int64_t* at, int64_t cells, int lanes, float* const* planes) {
-    for (int64_t i = 0; i < cells; i += W) {
+    int64_t i = 0;
+    for (; lanes == W && i + W <= cells; i += W) {
+        vf v[W];
+        EFL_UNROLL
+        for (int k = 0; k < W; ++k) v[k] = load(vector_at(from, at[i + k]));
+        turn(v);
+        EFL_UNROLL
+        for (int m = 0; m < W; ++m) store(planes[m] + i, v[m]);
+    }
+    for (; i < cells; i += W) {
         const int n = int(least(W, cells - i));
         vf v[W];
-        for (int k = 0; k < W; ++k) v[k] = load(from + at[i + (k < n ? k : 0)]);
+        for (int k = 0; k < W; ++k) v[k] = load(vector_at(from, at[i + (k < n ? k : 0)]));
         turn(v);
         for (int m = 0; m < lanes; ++m) n == W ? store(planes[m] + i, v[m]) : store_n(planes[m] + i, v[m], n);
     }
-}
-
-// The sums over all taps at VECTORS positions.
-template <int VECTORS>
-static inline void tap_vectors(const float* from, const int64_t* off, const float* weight, int64_t taps, vf start,
-                               float* to) {
-    vf s[VECTORS];
-    EFL_UNROLL
-    for (int k = 0; k < VECTORS; ++k) s[k] = start;
-    for (int64_t t = 0; t < taps; ++t) {
-        const vf w = load(weight + t * W);
-        const float* p = from + off[t];
-        EFL_UNROLL
-        for (int k = 0; k < VECTORS; ++k) s[k] = fma(w, load(p + k * W), s[k]);
-    }
-    EFL_UNROLL
-    for (int k = 0; k < VECTORS; ++k) store(to + k * W, s[k]);
-}
-
-static void tap_run(const float* from, const int64_t* off, const float* weight, int64_t taps, vf start, int64_t n,
-                    float* to) {
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) tap_vectors<8>(from + i * W, off, weight, taps, start, to + i * W);
-    for (; i + 4 <= n; i += 4) tap_vectors<4>(from + i * W, off, weight, taps, start, to + i * W);
-    for (; i < n; ++i) tap_vectors<1>(from + i * W, off, weight, taps, start, to + i * W);
 }
 
 // The positions (row, row + spread, ...) by (col, ...) of a target: a run, and taps [first, first + taps).
@@ -103,7 +98,8 @@ struct Depthwise {
     int64_t height, width, spread_h, spread_w;  // of the target
     PaddedPlane padded;
     int64_t blocks = 0;
-    int64_t *off = nullptr, *from = nullptr, *to = nullptr;  // of taps; of the source's cells; of the target's
+    int64_t *off = nullptr, *from = nullptr, *to = nullptr;  // bytes: of taps; of the source's cells; of the target's
+    int64_t* tap = nullptr;                                  // numbers in the kernel
     TargetPhase* phase = nullptr;
     float *packed = nullptr, *start = nullptr, *zeros = nullptr, *memory = nullptr;
     uint8_t* reached = nullptr;  // which channels have a source
@@ -117,6 +113,7 @@ struct Depthwise {
 
     void lay_out(Carve& carve) {
         off = carve.take<int64_t>(kernel());
+        tap = carve.take<int64_t>(kernel());
         from = carve.take<int64_t>(padded.source());
         to = carve.take<int64_t>(height * width);
         phase = carve.take<TargetPhase>(phases());
@@ -135,9 +132,13 @@ static int64_t tabulate_phase(Depthwise& d, int64_t p, int64_t first) {
     for (int64_t k = 0; k < d.kernel(); ++k) {
         const int64_t kh = k / cols.kernel, kw = k % cols.kernel;
         if (!rows.reaches(kh) || !cols.reaches(kw)) continue;
-        for (int64_t i = 0; i < d.count(); ++i)
-            d.packed[(i / W * d.kernel() + n) * W + i % W] = d.weight[id_of(d.targets, i) * d.kernel() + k];
-        d.off[n++] = d.padded.at(rows.shift(kh), cols.shift(kw)) * W;
+        d.tap[n] = k;
+        d.off[n++] = d.padded.at(rows.shift(kh), cols.shift(kw)) * VECTOR_BYTES;
+    }
+    for (int64_t i = 0; i < d.count(); ++i) {
+        const float* from = d.weight + id_of(d.targets, i) * d.kernel();
+        float* to = d.packed + i / W * d.kernel() * W + i % W;
+        for (int64_t t = first; t < n; ++t) to[t * W] = from[d.tap[t]];
     }
     d.phase[p] = TargetPhase{(rows.count - 1) * d.padded.pitch() + cols.count, first, n - first};
     return n;
@@ -154,7 +155,7 @@ static void tabulate(Depthwise& d) {
     d.padded.tabulate_cells(d.from);
     for (int64_t i = 0; i < d.height * d.width; ++i) {
         const int64_t r = i / d.width, q = i % d.width, p = r % d.spread_h * d.spread_w + q % d.spread_w;
-        d.to[i] = p * d.phase_floats() + (r / d.spread_h * d.padded.pitch() + q / d.spread_w) * W;
+        d.to[i] = (p * d.phase_floats() / W + r / d.spread_h * d.padded.pitch() + q / d.spread_w) * VECTOR_BYTES;
     }
     std::memset(d.reached, !d.sources.ids, size_t(d.c.in_channels));
     for (int64_t i = 0; d.sources.ids && i < d.sources.count; ++i) d.reached[d.sources.ids[i]] = 1;
@@ -242,36 +243,14 @@ efl_status depthwise_grad_input(const efl_conv2d& c, const Geometry& g, const fl
 
 // ---- weight gradient
 
-constexpr int64_t SUMMED_TAPS = 9;          // whose sums stay in registers
 constexpr int64_t SUMMED_POSITIONS = 1024;  // and so many of an image, or of several, are added in float32
-
-// sums[t] += dy[i] x[off[t] + i], vectors, over a run of n positions.
-template <int TAPS>
-static void add_tap_products(const float* x, const float* dy, int64_t n, const int64_t* off, vf* sums) {
-    vf s[TAPS];
-    const float* p[TAPS];
-    EFL_UNROLL
-    for (int t = 0; t < TAPS; ++t) s[t] = sums[t], p[t] = x + off[t];
-    for (int64_t i = 0; i < n * W; i += W) {
-        const vf d = load(dy + i);
-        EFL_UNROLL
-        for (int t = 0; t < TAPS; ++t) s[t] = fma(d, load(p[t] + i), s[t]);
-    }
-    EFL_UNROLL
-    for (int t = 0; t < TAPS; ++t) sums[t] = s[t];
-}
-
-using AddTaps = void (*)(const float*, const float*, int64_t, const int64_t*, vf*);
-constexpr AddTaps ADD_TAPS[SUMMED_TAPS] = {add_tap_products<1>, add_tap_products<2>, add_tap_products<3>,
-                                           add_tap_products<4>, add_tap_products<5>, add_tap_products<6>,
-                                           add_tap_products<7>, add_tap_products<8>, add_tap_products<9>};
 
 // The memory of each thread: vectors of x and of dy, and sums for each tap.
 struct DepthwiseWeight {
     const WeightGradient& w;
     PaddedPlane padded;
     int64_t outs = 0, blocks = 0;
-    int64_t *off = nullptr, *x_at = nullptr, *dy_at = nullptr;
+    int64_t *off = nullptr, *x_at = nullptr, *dy_at = nullptr;  // bytes
     float* memory = nullptr;
     vf* sums = nullptr;
     double* totals = nullptr;
@@ -295,10 +274,10 @@ static void tabulate(DepthwiseWeight& d) {
     const WeightGradient& w = d.w;
     const Axis &rows = w.planes.rows, &cols = w.planes.cols;
     for (int64_t t = 0; t < w.taps(); ++t)
-        d.off[t] = d.padded.at(rows.shift(t / cols.kernel), cols.shift(t % cols.kernel)) * W;
+        d.off[t] = d.padded.at(rows.shift(t / cols.kernel), cols.shift(t % cols.kernel)) * VECTOR_BYTES;
     d.padded.tabulate_cells(d.x_at);
     for (int64_t i = 0; i < w.positions(); ++i)
-        d.dy_at[i] = (i / w.geometry.out_w * d.padded.pitch() + i % w.geometry.out_w) * W;
+        d.dy_at[i] = (i / w.geometry.out_w * d.padded.pitch() + i % w.geometry.out_w) * VECTOR_BYTES;
     zero_floats(d.memory, threads_for(d.blocks) * d.thread_floats());
 }
 
@@ -314,6 +293,7 @@ static void add_image(const DepthwiseWeight& d, int64_t image, int64_t vector, f
     float* const grads = cells + d.padded.size() * W;
     gather_cells(x, d.padded.source(), d.x_at, cells);
     gather_cells(dy, w.positions(), d.dy_at, grads);
+    if (w.taps() == 9 && step_of_threes(d.off, 9) == 1) return add_nine_products(cells, grads, d.run(), d.off, sums);
     const Parts parts(w.taps(), SUMMED_TAPS);
     for (int64_t p = 0; p < parts.count; ++p)
         ADD_TAPS[parts.size(p) - 1](cells, grads, d.run(), d.off + parts.first(p), sums + parts.first(p));

@@ -225,7 +225,7 @@ static efl_status input_by_windows(const WindowPlan& plan) {
     const int64_t macs = w.sources * w.targets * w.taps * w.positions() * w.c.batch,
                   crew = threads_for(macs < THREAD_MACS ? 1 : w.blocks.count);
     if (!place([&](Carve& carve) { w.lay_out(carve, crew); })) return EFL_NO_MEMORY;
-    for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.pitch;
+    for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.pitch * OFF_UNIT;
     for (int64_t m = 0; m < w.most_rows(); ++m) w.row[m] = m * w.pitch;
     for (int64_t v = 0; v < w.pitch / W; ++v) w.vector[v] = Vector{v * W, v * W, W};
     zero_floats(w.zeros, MAX_ROWS);

@@ -2,6 +2,32 @@
 // packed, a pass of a job at a time, so the weight is never held in float32. correlate_points does the rest, so results
 // have the bits that the widened weight gives.
 
+// The first terms of a panel of MAX_ROWS targets, where an instruction set widens int8 codes while it turns them; how
+// many those are.
+static int64_t pack_codes(const PointPlan& plan, const StoredWeight& weight, int64_t panel, int64_t begin,
+                          int64_t terms, float* packed) {
+    int64_t done = 0;
+#if defined(EFL_TURNS_CODES)
+    constexpr int64_t WORD = 16;
+    if (plan.panels.size(panel) != MAX_ROWS || weight.bytes != 1 || weight.col_scale) return 0;
+    const uint8_t* from[MAX_ROWS];
+    float scales[MAX_ROWS];
+    for (int64_t m = 0; m < MAX_ROWS; ++m) {
+        const int64_t row = id_of(plan.c.targets, plan.panels.first(panel) + m);
+        from[m] = weight.codes + row * weight.cols + begin;
+        scales[m] = weight.row_scale ? weight.row_scale[row] : 1;
+    }
+    const vf scale[2] = {load(scales), load(scales + W)};
+    for (; done + WORD <= terms; done += WORD) {
+        turn_codes(from, scale, packed + done * MAX_ROWS);
+        for (int64_t m = 0; m < MAX_ROWS; ++m) from[m] += WORD;
+    }
+#else
+    (void)plan, (void)weight, (void)panel, (void)begin, (void)terms, (void)packed;
+#endif
+    return done;
+}
+
 // The packed values where a row of the weight belongs to a target.
 static void pack_rows(const PointPlan& plan, const StoredWeight& weight, int64_t first, int64_t count, int64_t pass,
                       float* packed) {
@@ -9,13 +35,13 @@ static void pack_rows(const PointPlan& plan, const StoredWeight& weight, int64_t
     const int64_t begin = plan.passes.first(pass), terms = plan.passes.size(pass);
     float wide[MAX_ROWS * MAX_TERMS + W];
     for (int64_t p = first; p < first + count; ++p) {
-        const int64_t rows = plan.panels.size(p);
+        const int64_t rows = plan.panels.size(p), done = pack_codes(plan, weight, p, begin, terms, packed);
         const float* from[MAX_ROWS];
-        for (int64_t m = 0; m < rows; ++m) {
+        for (int64_t m = 0; m < rows && done < terms; ++m) {
             from[m] = wide + m * terms;
-            weight.widen(id_of(c.targets, plan.panels.first(p) + m), begin, terms, wide + m * terms);
+            weight.widen(id_of(c.targets, plan.panels.first(p) + m), begin + done, terms - done, wide + m * terms);
         }
-        interleave(from, rows, terms, packed, rows);
+        if (done < terms) interleave(from, rows, terms - done, packed + done * rows, rows);
         packed += rows * terms;
     }
 }
@@ -32,7 +58,9 @@ static void pack_columns(const PointPlan& plan, const StoredWeight& weight, int6
         float* to = packed;
         for (int64_t p = first; p <= last; ++p) {
             const int64_t rows = plan.panels.size(p), m = plan.panels.first(p);
-            if (c.targets.ids)
+            if (BY_LANES && !c.targets.ids && rows == MAX_ROWS)
+                copy_row_vectors<MAX_ROWS / W>(to + t * rows, 0, wide + m - start, 0, 1, rows);
+            else if (c.targets.ids)
                 for (int64_t k = 0; k < rows; ++k) to[t * rows + k] = wide[c.targets.ids[m + k] - start];
             else copy_floats(to + t * rows, wide + m - start, rows);
             to += rows * terms;

@@ -4,7 +4,7 @@
 // Cells of a plane, beyond which its vectors leave L1 (32x32: .9 to 1.4 of the time of vectors along rows, 16x16 .7 to
 // .9, 8x8 .2 to .5, with AVX-512), or L2 where the other way takes its phases one after the other (32x32 at a stride of
 // 2: .25).
-constexpr int64_t MOST_CELLS = 512, MOST_STRIDED_CELLS = 4096;
+constexpr int64_t MOST_CELLS = READS_IN_FMA ? 512 : 1024, MOST_STRIDED_CELLS = 4096;
 constexpr int64_t MOST_STRIDE = 4;
 
 // A channel for each channel, half a vector of them or more, and planes that are small.

@@ -10,6 +10,19 @@ constexpr int64_t PASS_POSITIONS = 256;              // terms per pass: a panel'
 constexpr int64_t PASS_MET = 128;                    // the same where all pixels that lie in the panel are met
 constexpr int64_t MIN_IN_PLACE = W < 16 ? 128 : 64;  // positions of an image, from which dy is read where it lies
 
+// Panels of channels: one less where its runs of `joint` taps take fewer vectors.
+static Parts channel_panels(int64_t channels, int64_t joint) {
+    const Parts most(channels, PANEL_CHANNELS);
+    const auto vectors = [=](const Parts& panels) {
+        int64_t sum = 0;
+        for (int64_t c = 0; c < panels.count; ++c) sum += (joint * panels.size(c) + W - 1) / W;
+        return sum;
+    };
+    if (joint == 1 || most.count < 2) return most;
+    const Parts fewer = Parts::into(channels, most.count - 1);
+    return fewer.size(0) <= 2 * PANEL_CHANNELS && vectors(fewer) < vectors(most) ? fewer : most;
+}
+
 struct ChannelPlan {
     const WeightGradient& w;
     bool met;                                // one tap at a stride of 2: only the pixels that it meets are laid out
@@ -28,7 +41,7 @@ struct ChannelPlan {
           height(met ? w.geometry.out_h : w.planes.rows.extent()),
           width(met ? w.geometry.out_w : w.planes.cols.extent()),
           per_group(w.positions() < PASS_POSITIONS ? least(w.conv.batch, PASS_POSITIONS / w.positions()) : 1),
-          channels(w.ins_per_group(), PANEL_CHANNELS), rows(outs, MAX_ROWS),
+          channels(channel_panels(w.ins_per_group(), w.conv.dil_w == 1 ? w.conv.kernel_w : 1)), rows(outs, MAX_ROWS),
           outputs(Parts::into(rows.count, rows.count > 3 ? 2 : 1)),
           chunks(Parts::into(w.conv.batch, channels.count * outputs.count > 1 ? 1 : least(4, (w.conv.batch + 7) / 8))),
           joint(w.conv.dil_w == 1 ? w.conv.kernel_w : 1), segments(w.taps() / joint) {
@@ -63,7 +76,7 @@ struct ChannelPlan {
     void lay_out(Carve& carve) {
         off = carve.take<int64_t>(2 * per_group * w.positions());
         row = carve.take<int64_t>(outs);
-        vector = carve.take<Vector>(joint * PANEL_CHANNELS / W + 1);
+        vector = carve.take<Vector>(joint * channels.size(0) / W + 1);
         x = carve.take<float>(chunks.count * x_size());
         dy = carve.take<float>(chunks.count * dy_size());
         sums = carve.take<float>(chunks.count * sums_size());
@@ -71,6 +84,16 @@ struct ChannelPlan {
         pixels = carve.take<float>(chunks.count * channels.count * pixels_size());
     }
 };
+
+// to[pixel][channel] = from[channel][pixel]. The last channels overlap those before: nothing past a row is written.
+static void put_channels(const float* const* from, int64_t size, int64_t pixels, float* to) {
+    for (int64_t k = 0; size >= W && k < size; k += W) {
+        const int64_t first = least(k, size - W);
+        interleave(from + first, W, pixels, to + first, size);
+    }
+    for (int64_t k = 0; size < W && k < size; ++k)
+        for (int64_t q = 0; q < pixels; ++q) to[q * size + k] = from[k][q];
+}
 
 // The pixels of a plane that one tap at a stride of 2 columns meets, side by side.
 static void take_met(const WeightGradient& w, const float* plane, float* to) {
@@ -111,14 +134,11 @@ static void fill_channels(const ChannelPlan& plan, int64_t c, int64_t image, int
     for (int64_t n = 0; n < images; ++n)
         for (int64_t r = top; r < bottom; ++r) {
             if (!plan.reads_row(r)) continue;
-            const float* from[PANEL_CHANNELS];
+            const float* from[2 * PANEL_CHANNELS];
             for (int64_t k = 0; k < size; ++k)
                 from[k] = w.x_plane(image + n, first + k) + (rows.origin + r) * cols.source + cols.origin + left;
             float* to = plan.x_panel(c) + ((n * plan.height + r) * plan.width + left) * size;
-            int64_t k = 0;
-            for (; k + W <= size; k += W) interleave(from + k, W, right - left, to + k, size);
-            for (; k < size; ++k)
-                for (int64_t q = 0; q < right - left; ++q) to[q * size + k] = from[k][q];
+            put_channels(from, size, right - left, to);
         }
 }
 
@@ -141,7 +161,7 @@ static void tabulate_positions(const ChannelPlan& plan, int64_t size, int64_t* o
     for (int64_t n = 0; n < plan.per_group; ++n)
         for (int64_t h = 0; h < plan.w.geometry.out_h; ++h)
             for (int64_t q = 0; q < plan.w.geometry.out_w; ++q)
-                *off++ = ((n * plan.height + h * down) * plan.width + q * along) * size;
+                *off++ = ((n * plan.height + h * down) * plan.width + q * along) * size * OFF_UNIT;
 }
 
 // Adds the group's images to the sums of panel c, outputs of the panels [first, last).
@@ -214,6 +234,7 @@ static void turn_taps(const float* sums, const int64_t (&off)[W], int64_t channe
 
 // The sums of one chunk: W taps of all panels at a time, then one.
 static void write_turned(const ChannelPlan& plan) {
+    if (plan.pitch == plan.channels.total) return copy_floats(plan.w.dw, plan.sums, plan.sums_size());  // as they lie
     const int64_t taps = plan.w.taps(), ins = plan.channels.total, larger = plan.channels.larger;
     for (int64_t tap = 0, count; tap < taps; tap += count) {
         count = tap + W <= taps ? W : 1;
@@ -228,6 +249,7 @@ static void write_turned(const ChannelPlan& plan) {
             for (int64_t c = 0; c < plan.channels.count; ++c) {
                 const int64_t size = plan.channels.size(c);
                 if (count == W) turn_taps(sums, off[c < larger], size, taps, to);
+                else if (taps == 1) copy_floats(to, sums, size);
                 else
                     for (int64_t k = 0; k < size; ++k) to[k * taps] = sums[off[c < larger][0] + k];
                 sums += plan.segments * plan.run(c), to += size * taps;

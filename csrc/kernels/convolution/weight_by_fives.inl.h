@@ -172,7 +172,7 @@ static efl_status weight_by_fives(const WeightGradient& w) {
     const int64_t macs = FIVE_POINTS * plan.outs * plan.ins * plan.tiling.rows * plan.tiling.cols * w.conv.batch;
     const int64_t crew = threads_for(plan.inputs.count);
     if (!place([&](Carve& carve) { plan.lay_out(carve, crew); })) return EFL_NO_MEMORY;
-    for (int64_t t = 0; t < plan.most; ++t) plan.off[t] = t * INPUT_PANEL;
+    for (int64_t t = 0; t < plan.most; ++t) plan.off[t] = t * INPUT_PANEL * OFF_UNIT;
     for (int64_t m = 0; m < plan.outs; ++m) plan.row[m] = m * INPUT_PANEL;
     zero_floats(plan.zeros, MAX_ROWS);
     each_block(plan.inputs.count, macs, crew, [&](int64_t c, int64_t thread) {

@@ -184,7 +184,7 @@ static efl_status weight_by_tiles(const WeightGradient& w) {
     const Parts fills = Parts::into(panels, blocks), parts = Parts::into(plan.groups.count, blocks);
     if (!place([&](Carve& carve) { plan.lay_out(carve, whole ? crew : plan.groups.count, crew); }))
         return EFL_NO_MEMORY;
-    for (int64_t t = 0; t < plan.most; ++t) plan.off[t] = t * INPUT_PANEL;
+    for (int64_t t = 0; t < plan.most; ++t) plan.off[t] = t * INPUT_PANEL * OFF_UNIT;
     for (int64_t m = 0; m < plan.group_outs(0); ++m) plan.row[m] = m * plan.pitch();
     zero_floats(plan.zeros, MAX_ROWS);
     for (int64_t i = 0; i < plan.tiling.chunks.count; ++i) {

@@ -7,7 +7,16 @@ constexpr int64_t BLOCK = 3 << 15;         // floats of a packed block
 constexpr int64_t MAX_BLOCK = 1024;        // columns of it
 constexpr int64_t FEW_ROWS = 24;           // of the result, for which a block is not worth its memory
 constexpr int64_t SWEEP = 3 << 11;         // floats that a few panels read in turn: they stay in a first cache
+constexpr int64_t RUN_TERMS = 128;         // terms of a pass, and floats of a run of tiles, whose panels read the right
+constexpr int64_t RUN = 1 << 16;           // side where it lies: the first one reads it into a second cache
 constexpr int64_t CONFLICTING_ROWS = 256;  // floats; terms apart by a multiple of this meet in few sets of a cache
+
+// Rows, up to which no copy of the right side pays: its vectors come from a second cache in time, and the stores of a
+// copy take 5 to 25 % of a product. With 16 registers the copy pays for terms that share few sets of that cache, and a
+// term of a tile takes six cycles, in which there is no room to fetch what the first panel has read.
+constexpr int64_t ROWS_IN_PLACE = READS_IN_FMA && W > 4 ? 72 : 0;
+constexpr int64_t SHARING_ROWS = REGISTERS < 32 ? 8 * CONFLICTING_ROWS : INT64_MAX;
+constexpr bool FETCHED_BY_ALL = REGISTERS >= 32;
 
 // c[m, columns] = sum over t of a[m, t] * b[rows[t], columns[n]].
 struct ColumnProduct {
@@ -35,11 +44,12 @@ struct Cut {
     bool in_pairs;        // for cores in order: all operands are packed, term by term, and tiles are narrower
     bool picked, masked;  // all columns are computed, then the chosen ones picked, or they alone written
     int64_t columns, vectors, width, tiles;  // that are computed; vectors and floats of a tile
+    bool b_in_place, keeps;                  // read where it lies: by the first panel, which keeps a copy, or by all
     Parts passes;                            // of terms
-    bool by_rows, a_in_place, b_in_place;    // in place: read where it lies; b by the first panel, which keeps a copy
-    bool few;                                // rows; then each run of `turn` tiles meets all panels
-    int64_t a_pitch;                         // of factors by rows
-    bool apart;                              // results go through a buffer
+    bool by_rows, a_in_place;
+    bool few;         // rows
+    int64_t a_pitch;  // of factors by rows
+    bool apart;       // results go through a buffer
     int64_t turn;
     Parts blocks;  // of tiles that are packed together, where rows are not few
 
@@ -47,14 +57,17 @@ struct Cut {
         : panels(p.count, TILE_ROWS), in_pairs(VECTORS_IN_PAIRS && panels.size(0) > W && in_order()), picked(picks(p)),
           masked(masks(p)), columns(whole() ? p.b_columns : count_of(p.columns, p.b_columns)),
           vectors(in_pairs ? VECTORS_IN_PAIRS : vectors_of_tile(int(panels.size(0)))), width(vectors * W),
-          tiles((columns + width - 1) / width), passes(p.terms > 0 ? p.terms : 1, PASS_TERMS),
-          by_rows(p.t_step == 1 && !in_pairs && !BY_LANES),
-          a_in_place(!in_pairs && (by_rows || p.t_step > 1) && is_near(p)),
+          tiles((columns + width - 1) / width),
           b_in_place(!in_pairs && !p.b_transposed && (whole() || !p.columns.ids) &&
                      !(p.b_rows_selected && p.t_ids.ids)),
-          few(p.count <= FEW_ROWS), a_pitch(a_in_place ? p.m_step : (passes.size(0) + 31) / 32 * 32 + 16),
+          keeps(b_in_place && panels.count > 1 && (p.count > ROWS_IN_PLACE || p.b_pitch % SHARING_ROWS == 0)),
+          passes(p.terms > 0 ? p.terms : 1, b_in_place && panels.count > 1 && !keeps ? RUN_TERMS : PASS_TERMS),
+          by_rows(p.t_step == 1 && !in_pairs && !BY_LANES),
+          a_in_place(!in_pairs && (by_rows || p.t_step > 1) && is_near(p)), few(p.count <= FEW_ROWS),
+          a_pitch(a_in_place ? p.m_step : (passes.size(0) + 31) / 32 * 32 + 16),
           apart(p.step || picked || (p.columns.ids && !p.compact && !masked)),
-          turn(panels.count > 1 ? fitting(SWEEP, passes.size(0)) : fitting(INT64_MAX, 1)),
+          turn(least(fitting(keeps ? SWEEP : RUN, panels.count > 1 ? passes.size(0) : 1),
+                     apart ? fitting(TILE_ROWS * MAX_BLOCK, p.count) : INT64_MAX)),
           blocks(tiles, fitting(few ? BLOCK / 8 : BLOCK, p.terms)) {}
 
     // Picking columns out of the terms takes about as long as eight rows of the result take to compute them.
@@ -75,7 +88,8 @@ struct Cut {
         return passes.size(0) <= NEAR_TERMS && p.t_step % CONFLICTING_ROWS;
     }
 
-    bool in_turns() const { return few && b_in_place; }
+    // Whether each run of `turn` tiles meets all panels.
+    bool in_turns() const { return b_in_place && (few || !keeps); }
 
     // How many tiles of so many terms hold `floats`: one at least.
     int64_t fitting(int64_t floats, int64_t terms) const {
@@ -84,7 +98,7 @@ struct Cut {
     }
     // In a packed block, where tile n of it begins; tiles of it that are packed or kept.
     int64_t tile_at(int64_t n, int64_t terms) const { return n * width * terms; }
-    int64_t packed_tiles() const { return !in_turns() ? blocks.size(0) : panels.count > 1 ? least(turn, tiles) : 1; }
+    int64_t packed_tiles() const { return !in_turns() ? blocks.size(0) : keeps ? least(turn, tiles) : 1; }
 
     // Floats of a panel's factors for a pass, and where they are among all.
     int64_t factors() const { return TILE_ROWS * (by_rows ? a_pitch : passes.size(0)) + W; }

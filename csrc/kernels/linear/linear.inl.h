@@ -112,13 +112,20 @@ static efl_status linear_forward_by_lanes(const float* x, const float* weight, c
     return EFL_OK;
 }
 
-constexpr int64_t MIN_OUTPUTS = 3 * 16;  // outputs, and examples, from which packing the weights pays
+constexpr int64_t MIN_OUTPUTS = 3 * 16;  // outputs, and examples, from which packing the weights pays for any inputs
 constexpr int64_t MIN_EXAMPLES = 64;
+
+// Whether forward is a product with packed weights. The time to pack them grows with inputs and outputs alone. A table
+// of inner products adds up the lanes of each product, which takes as long as some 60 inputs with 16 lanes.
+static bool prefers_packed(int64_t batch, int64_t ins, int64_t outs) {
+    if (batch >= MIN_EXAMPLES && outs >= MIN_OUTPUTS) return true;
+    return W > 4 && ins <= least(outs, MIN_OUTPUTS) / 2 * batch;
+}
 
 static efl_status linear_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
                                      efl_int64 in_features, efl_int64 out_features, float* y) {
     if (batch == 0 || out_features == 0) return EFL_OK;
-    if (batch >= MIN_EXAMPLES && out_features >= MIN_OUTPUTS)
+    if (prefers_packed(batch, in_features, out_features))
         return column_product(ColumnProduct{
             .a = x,
             .m_step = in_features,

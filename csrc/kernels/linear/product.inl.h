@@ -1,7 +1,7 @@
 // The product of two matrices that a larger forward pass and both gradients of a Linear layer are. Its first panel
 // reads the right side where it lies and keeps a copy by tiles, a block that stays in a second cache at a time; each
 // other panel sweeps over the tiles of the block. What the first panel cannot read so is packed before. Where rows are
-// few, blocks are a few tiles that stay in a first cache.
+// few, blocks are a few tiles that stay in a first cache, or every panel reads the right side where it lies.
 
 // The buffers that threads' results go through, `size` floats each.
 struct Results {
@@ -23,7 +23,7 @@ static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, i
                           int64_t c_pitch) {
     const ColumnProduct& p = job.p;
     const Cut& cut = job.cut;
-    const bool reads = cut.b_in_place && i == 0;
+    const bool reads = cut.b_in_place && (i == 0 || !cut.keeps);
     const int64_t rows = cut.panels.size(i), t0 = cut.passes.first(k), n0 = first * cut.width;
     const int64_t whole = last - first - job.has_rest(last);
     Tiles t{
@@ -35,8 +35,8 @@ static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, i
         .b = reads ? p.b_row(t0) + n0 : job.tile(first) + t0 * cut.width,
         .b_pitch = reads ? p.b_pitch : cut.width,
         .b_step = reads ? cut.width : cut.tile_at(1, p.terms),
-        .b_far = reads,
-        .keep = reads && cut.panels.count > 1 ? job.tile(first) + t0 * cut.width : nullptr,
+        .b_far = reads && (i == 0 || FETCHED_BY_ALL) && vectors_of_tile(int(rows)) == cut.vectors,
+        .keep = reads && cut.keeps ? job.tile(first) + t0 * cut.width : nullptr,
         .keep_step = cut.tile_at(1, p.terms),
         .terms = p.terms > 0 ? cut.passes.size(k) : 0,
         .start = k == 0 && p.bias ? job.start + n0 : nullptr,
@@ -78,7 +78,8 @@ static void sweep(const Job& job, float* results, int64_t i0, int64_t i1, int64_
     if (cut.apart) finish(job, m0, rows, n0, least(cut.columns, last * cut.width) - n0, results, pitch);
 }
 
-// The panels [0, panels) over the tiles [first, last), of which the first panel reads whole ones where they lie.
+// The panels [0, panels) over the tiles [first, last), of which the first panel, or each, reads whole ones where they
+// lie.
 static void sweep_first(const Job& job, float* results, int64_t panels, int64_t first, int64_t last) {
     if (job.has_rest(last)) pack_columns(job, last - 1, last, 0, job.p.terms);
     sweep(job, results, 0, panels, first, last);
@@ -94,7 +95,7 @@ static void multiply_in_turns(const Job& job, int64_t tasks, const Results& resu
         for (int64_t n = parts.first(task), last; n < end; n = last) {
             last = least(end, n + cut.turn);
             Job turn = job;
-            turn.packed += thread * packed_size, turn.first = cut.panels.count > 1 ? n : last - 1;
+            turn.packed += thread * packed_size, turn.first = cut.keeps ? n : last - 1;
             sweep_first(turn, results.of(thread), cut.panels.count, n, last);
         }
     });

@@ -3,9 +3,21 @@
 // y = z; xhat may be NULL.
 static inline void normalise(const Affine& f, const float* x, int64_t n, float* y, float* xhat) {
     const vf m = set1(f.mean), s = set1(f.inv_std), w = set1(f.weight), c = set1(f.bias);
+    const auto value = [=](int64_t i) { return mul(sub(load(x + i), m), s); };
     int64_t i = 0;
+    if constexpr (TURN > 1) {
+        for (; i + TURN * W <= n; i += TURN * W) {
+            vf h[TURN];
+            EFL_UNROLL
+            for (int k = 0; k < TURN; ++k) h[k] = value(i + k * W);
+            EFL_UNROLL
+            for (int k = 0; xhat && k < TURN; ++k) store(xhat + i + k * W, h[k]);
+            EFL_UNROLL
+            for (int k = 0; k < TURN; ++k) store(y + i + k * W, fma(w, h[k], c));
+        }
+    }
     for (; i + W <= n; i += W) {
-        const vf h = mul(sub(load(x + i), m), s);
+        const vf h = value(i);
         if (xhat) store(xhat + i, h);
         store(y + i, fma(w, h, c));
     }
@@ -18,8 +30,8 @@ static inline void normalise(const Affine& f, const float* x, int64_t n, float* 
 
 static inline void denormalise(const AffineGradient& k, const float* dy, const float* xhat, int64_t n, float* dx) {
     const vf a = set1(k.gain), b = set1(-k.offset), c = set1(-k.slope);
-    int64_t i = 0;
-    for (; i + W <= n; i += W) store(dx + i, fma(a, load(dy + i), fma(c, load(xhat + i), b)));
+    const int64_t i =
+        write_vectors(n, dx, [=](int64_t at) { return fma(a, load(dy + at), fma(c, load(xhat + at), b)); });
     const int rest = int(n - i);
     if (rest) store_n(dx + i, fma(a, load_n(dy + i, rest), fma(c, load_n(xhat + i, rest), b)), rest);
 }

@@ -32,47 +32,51 @@ struct GradientLine {
 // Each vector by `z`: Rectified below, or RectifiedByRunning of relu_eval.inl.h.
 template <class Z>
 static inline void relu_norm_plane(const Z& z, const float* x, int64_t n, float* y) {
-    int64_t i = 0;
-    for (; i + W <= n; i += W) store(y + i, z.at(load(x + i)));
+    const Z own = z;  // which no store changes: its numbers stay in registers
+    const int64_t i = write_vectors(n, y, [=](int64_t at) { return own.at(load(x + at)); });
     const int rest = int(n - i);
-    if (rest) store_n(y + i, z.at(load_n(x + i, rest)), rest);
+    if (rest) store_n(y + i, own.at(load_n(x + i, rest)), rest);
 }
 
 template <class R>
 static void relu_norm_sums(const Affine& f, const float* x, const float* dy, const PlaneRun& run, int64_t n,
                            NormSums* sums) {
     const Line line(f);
-    vf a = zero(), b = zero(), c = zero(), e = zero();
+    RunningSums dzs, products;
     each_plane_of(run, n, [&](int64_t at) {
         int64_t i = at;
-        for (; i + 2 * W <= at + n; i += 2 * W) {
-            const vf d = line.centred(load(x + i)), d2 = line.centred(load(x + i + W));
-            const vf dz = R{}.passed(load(dy + i), line.at(d)), dz2 = R{}.passed(load(dy + i + W), line.at(d2));
-            a = add(a, dz);
-            b = add(b, dz2);
-            c = fma(dz, d, c);
-            e = fma(dz2, d2, e);
+        for (; i + SUMS * W <= at + n; i += SUMS * W) {
+            vf d[SUMS], dz[SUMS];
+            EFL_UNROLL
+            for (int k = 0; k < SUMS; ++k) {
+                d[k] = line.centred(load(x + i + k * W));
+                dz[k] = R{}.passed(load(dy + i + k * W), line.at(d[k]));
+            }
+            EFL_UNROLL
+            for (int k = 0; k < SUMS; ++k) {
+                dzs.of[k] = add(dzs.of[k], dz[k]);
+                products.of[k] = fma(dz[k], d[k], products.of[k]);
+            }
         }
         for (; i < at + n; i += W) {
             const int rest = int(least(W, at + n - i));
             const vf d = line.centred(load_n(x + i, rest)), dz = R{}.passed(load_n(dy + i, rest), line.at(d));
-            a = add(a, dz);
-            c = fma(dz, d, c);
+            dzs.of[0] = add(dzs.of[0], dz);
+            products.of[0] = fma(dz, d, products.of[0]);
         }
     });
-    sums->dz += double(sum(add(a, b)));
-    sums->dz_xhat += double(sum(add(c, e))) * double(f.inv_std);
+    sums->dz += double(dzs.total());
+    sums->dz_xhat += double(products.total()) * double(f.inv_std);
 }
 
 template <class R>
 static inline void relu_norm_gradient(const Line& line, const GradientLine& back, const float* x, const float* dy,
                                       int64_t n, float* dx) {
-    const auto vector = [&](vf v, vf g) {
-        const vf d = line.centred(v);
-        return back.at(d, R{}.passed(g, line.at(d)));
+    const auto vector = [own = line, of = back](vf v, vf g) {  // copies, which no store changes
+        const vf d = own.centred(v);
+        return of.at(d, R{}.passed(g, own.at(d)));
     };
-    int64_t i = 0;
-    for (; i + W <= n; i += W) store(dx + i, vector(load(x + i), load(dy + i)));
+    const int64_t i = write_vectors(n, dx, [=](int64_t at) { return vector(load(x + at), load(dy + at)); });
     const int rest = int(n - i);
     if (rest) store_n(dx + i, vector(load_n(x + i, rest), load_n(dy + i, rest)), rest);
 }
@@ -125,7 +129,8 @@ static void halve_norm_plane_narrow(const Z& z, const float* x, int64_t height, 
 // come later. Rows of half a vector of windows, or a power of two less, are taken in pairs; others would gain nothing,
 // and lose a tenth at large batches, as what is read past a row's end brings in the next.
 template <class Z>
-static void halve_norm_plane(const Z& z, const float* x, int64_t height, int64_t width, float* y) {
+static void halve_norm_plane(const Z& of_plane, const float* x, int64_t height, int64_t width, float* y) {
+    const Z z = of_plane;  // which no store changes: its numbers stay in registers
     const int64_t out_h = height / 2, out_w = width / 2;
     if (2 * out_w <= W && (out_w & (out_w - 1)) == 0) return halve_norm_plane_narrow(z, x, height, width, y);
     const float* const end = x + height * width;
@@ -225,7 +230,7 @@ static void halve_norm_sums(const Affine& f, const float* x, const float* dy, in
     for (int64_t oh = 0; oh < height / 2; ++oh, dy += width / 2, x += 2 * width) {
         for (int64_t w = 0; w < whole; w += 2 * W) {
             const float *top = x + w, *bottom = top + width, *g = dy + w / 2;
-            all.add_windows(load(top), load(top + W), load(bottom), load(bottom + W), in_pair_order(g, g + W / 2));
+            all.add_windows(load(top), load(top + W), load(bottom), load(bottom + W), in_pair_order(g));
         }
         if (!rest) continue;
         vf a, b, c, d;
@@ -233,7 +238,7 @@ static void halve_norm_sums(const Affine& f, const float* x, const float* dy, in
         load_pair(x + whole, rest, &a, &b);
         load_pair(x + width + whole, rest, &c, &d);
         store(g, load_n(dy + whole / 2, int(rest) / 2));
-        all.add_windows(a, b, c, d, in_pair_order(g, g + W / 2));
+        all.add_windows(a, b, c, d, in_pair_order(g));
     }
     all.write(f, sums);
 }
@@ -246,14 +251,19 @@ static void unpooled_gradient(const Line& line, const GradientLine& back, const 
     }
 }
 
-// Two vectors of a top row and the two below them: W windows, turned from x into dx.
+// W windows of two rows, turned from x into dx.
 template <class R>
 struct Cells {
-    vf top[2], bottom[2];
+    vf x[4];  // in the order of pairs: left and right above, left and right below
+
+    Cells() = default;
+    Cells(vf top, vf next_top, vf bottom, vf next_bottom)
+        : x{pair_evens(top, next_top), pair_odds(top, next_top), pair_evens(bottom, next_bottom),
+            pair_odds(bottom, next_bottom)} {}
+    vf low(int row) const { return join_low(x[2 * row], x[2 * row + 1]); }
+    vf high(int row) const { return join_high(x[2 * row], x[2 * row + 1]); }
 
     void differentiate(const Line& line, const GradientLine& back, vf sign, vf g) {
-        vf x[4] = {pair_evens(top[0], top[1]), pair_odds(top[0], top[1]), pair_evens(bottom[0], bottom[1]),
-                   pair_odds(bottom[0], bottom[1])};
         const vf k0 = mul(x[0], sign), k1 = mul(x[1], sign), k2 = mul(x[2], sign), k3 = mul(x[3], sign);
         const vf best = max(max(k0, k1), max(k2, k3));
         vf dz = R{}.passed(g, line.at(line.centred(mul(best, sign))));
@@ -263,10 +273,6 @@ struct Cells {
         dz = drop_equal(dz, k1, best);
         x[2] = back.at(line.centred(x[2]), keep_equal(dz, k2, best));
         x[3] = back.at(line.centred(x[3]), drop_equal(dz, k2, best));
-        for (int k = 0; k < 2; ++k) {
-            (k ? bottom : top)[0] = join_low(x[2 * k], x[2 * k + 1]);
-            (k ? bottom : top)[1] = join_high(x[2 * k], x[2 * k + 1]);
-        }
     }
 };
 
@@ -276,13 +282,13 @@ static inline void halve_norm_gradient_narrow(const Line& line, const GradientLi
                                               const float* dy, int64_t width, int64_t rows, float* dx) {
     const int n = int(width / 2 * 2);
     const int64_t next = rows > 1 ? 2 * width : 0;
-    Cells<R> cells{{load_n(x, n), load_n(x + next, n)}, {load_n(x + width, n), load_n(x + width + next, n)}};
+    Cells<R> cells(load_n(x, n), load_n(x + next, n), load_n(x + width, n), load_n(x + width + next, n));
     cells.differentiate(line, back, sign, grads_of_rows(dy, rows > 1 ? dy + width / 2 : nullptr, n / 2));
-    store_n(dx, cells.top[0], n);
-    store_n(dx + width, cells.bottom[0], n);
+    store_n(dx, cells.low(0), n);
+    store_n(dx + width, cells.low(1), n);
     if (rows < 2) return;
-    store_n(dx + next, cells.top[1], n);
-    store_n(dx + width + next, cells.bottom[1], n);
+    store_n(dx + next, cells.high(0), n);
+    store_n(dx + width + next, cells.high(1), n);
 }
 
 // A row of windows. The last vector of a row overlaps the one before, so its x is read first: dx may be x.
@@ -291,22 +297,23 @@ static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign
                                            int64_t width, float* dx) {
     const int64_t used = width / 2 * 2, end = used - W, rest = used % (2 * W), whole = used - rest;
     const vf last_top = load(x + end), last_bottom = load(x + width + end);
-    const auto write = [&](Cells<R> cells, int64_t p, int64_t q) {
-        cells.differentiate(line, back, sign, in_pair_order(dy + p / 2, dy + q / 2));
-        store(dx + p, cells.top[0]);
-        store(dx + q, cells.top[1]);
-        store(dx + width + p, cells.bottom[0]);
-        store(dx + width + q, cells.bottom[1]);
-    };
     for (int64_t w = 0; w < whole; w += 2 * W) {
-        const float *top = x + w, *bottom = top + width;
-        write(Cells<R>{{load(top), load(top + W)}, {load(bottom), load(bottom + W)}}, w, w + W);
+        Cells<R> cells;
+        load_apart(x + w, &cells.x[0], &cells.x[1]);
+        load_apart(x + width + w, &cells.x[2], &cells.x[3]);
+        cells.differentiate(line, back, sign, in_pair_order(dy + w / 2));
+        store_joined(dx + w, cells.x[0], cells.x[1]);
+        store_joined(dx + width + w, cells.x[2], cells.x[3]);
     }
     if (!rest) return;
-    const bool one = rest <= W;
-    write(Cells<R>{{one ? last_top : load(x + whole), last_top},
-                   {one ? last_bottom : load(x + width + whole), last_bottom}},
-          one ? end : whole, end);
+    const int64_t first = rest <= W ? end : whole;
+    Cells<R> cells(rest <= W ? last_top : load(x + whole), last_top, rest <= W ? last_bottom : load(x + width + whole),
+                   last_bottom);
+    cells.differentiate(line, back, sign, in_pair_order(dy + first / 2, dy + end / 2));
+    store(dx + first, cells.low(0));
+    store(dx + end, cells.high(0));
+    store(dx + width + first, cells.low(1));
+    store(dx + width + end, cells.high(1));
 }
 
 template <class R>

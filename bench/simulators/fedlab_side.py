@@ -1,0 +1,59 @@
+"""FedLab's side: `python -m bench.simulators.fedlab_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS`.
+
+It has FedLab's own federated averaging with clients one after another. Batches are slices of one tensor, which is
+faster than a DataLoader.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import torch
+from fedlab.contrib.algorithm.basic_client import SGDSerialClientTrainer
+from fedlab.contrib.algorithm.basic_server import SyncServerHandler
+from fedlab.core.standalone import StandalonePipeline
+from torch import Tensor
+
+from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, tell
+from bench.simulators.torch_side import Batches, accuracy, prepared
+
+
+class Loaders:
+    """The clients' samples in the form that FedLab asks for."""
+
+    def __init__(self, shape: Shape, x: Tensor, y: Tensor) -> None:
+        self._shape, self._x, self._y, self._generator = shape, x, y, torch.Generator().manual_seed(1)
+
+    def get_dataloader(self, client: int, batch_size: int) -> Batches:
+        own = self._shape.trained(client)
+        return Batches(self._x[own], self._y[own], self._generator)
+
+
+class Pipeline(StandalonePipeline):
+    """FedLab's loop of rounds. It notes the end of each round in place of an evaluation."""
+
+    def __init__(self, handler: SyncServerHandler, trainer: SGDSerialClientTrainer, watch: Rounds) -> None:
+        super().__init__(handler, trainer)
+        self._watch = watch
+
+    def evaluate(self) -> None:
+        self._watch.ended()
+
+
+def main(arguments: list[str]) -> None:
+    file, shape, name, rounds = asked(arguments)
+    random.seed(1)
+    own, x, y = prepared(file, name)
+    trained, _, _ = prepared(file, name)
+    watch = Rounds(shape)
+    server = SyncServerHandler(own, rounds, (shape.per_round + 0.5) / shape.clients)
+    trainer = SGDSerialClientTrainer(trained, shape.clients)
+    trainer.setup_dataset(Loaders(shape, x, y))
+    trainer.setup_optim(1, BATCH, RATE)
+    Pipeline(server, trainer, watch).main()
+    tell(watch.result(accuracy(server.model, shape, x, y)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
