@@ -1,9 +1,9 @@
 """LeNet5's training step as a LiteRT file: python -m bench.trainers.litert_signatures FOLDER, with TensorFlow.
 
-This is a process of its own, because a device would get this file ready made. LiteRT has no operators for the
-gradients of a max pool, a ReLU and a convolution's weight. So the pools are maxima over axes, and the other two
-gradients are written here in operators that LiteRT has. Cells that share a maximum share its gradient, if it is not the
-0 of ReLU.
+This is a process of its own, because a device would get this file ready made. TensorFlow's converter refuses the
+gradients of a ReLU and of a convolution's weight, which are written here in other operators. The gradient of a max
+pool was not tried: the pools are maxima over axes. Cells that share a maximum share its gradient, if it is not the 0
+of ReLU.
 """
 
 from __future__ import annotations
