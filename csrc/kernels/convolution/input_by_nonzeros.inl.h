@@ -104,7 +104,7 @@ struct InputRun {
 static void add_positions(const NonzeroPlan& n, int64_t p) {
     const int64_t size = n.panels.size(p), vectors = n.run(p) / W, step = n.c.dil_h * n.width() * size;
     zero_floats(n.results, n.results_size());
-    for (int64_t s = 0; s < n.sources; ++s) n.off[s] = s * n.c.kernel_h * n.run(p);
+    for (int64_t s = 0; s < n.sources; ++s) n.off[s] = s * n.c.kernel_h * n.run(p) * OFF_UNIT;
     const Parts parts(n.c.kernel_h, rows_together(n.c.kernel_h, vectors));
     for (int64_t k = 0; k < parts.count; ++k) {
         const auto run = body_of<InputRun>(parts.size(k), vectors);

@@ -49,7 +49,7 @@ struct NonzeroTerms {
     const int32_t* place;
     int64_t count;
     const float* factor;  // [place]
-    const int64_t* off;   // [place]
+    const int64_t* off;   // [place], in floats, of which each counts OFF_UNIT
 };
 
 // sums += the terms of ROWS rows of N vectors, `step` floats apart.
@@ -58,7 +58,7 @@ static inline void add_terms(const NonzeroTerms& t, const float* x, int64_t step
     for (int64_t k = 0; k < t.count; ++k) {
         const int64_t i = t.place[k];
         const vf factor = set1(t.factor[i]);
-        const float* from = x + t.off[i];
+        const float* from = x + t.off[i] / OFF_UNIT;
         EFL_UNROLL
         for (int r = 0; r < ROWS; ++r) EFL_UNROLL
         for (int j = 0; j < N; ++j) sums[r * N + j] = fma(factor, load(from + r * step + j * W), sums[r * N + j]);
