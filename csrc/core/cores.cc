@@ -108,11 +108,11 @@ std::vector<int> preferred_cores(const char* sys, const std::vector<int>& allowe
     return those(allowed, [&](int cpu) { return !is_in_order(core_id(sys, cpu)); });
 }
 
-std::vector<int> allowed_cores(int thread) {
+std::vector<int> allowed_cores() {
     std::vector<int> cpus;
 #if defined(__linux__)
     cpu_set_t set;
-    if (!sched_getaffinity(thread, sizeof set, &set))
+    if (!sched_getaffinity(0, sizeof set, &set))
         for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
             if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
 #endif

@@ -25,8 +25,7 @@ const char* core_name(uint32_t id);
 // Whether all processors that the pool's threads are meant for execute in order. Found once; tests set it.
 bool& in_order();
 
-// The processors that a thread of this number may use, or the calling thread for 0; empty where the system does not
-// say.
-std::vector<int> allowed_cores(int thread = 0);
+// The processors that this process may use; empty where the system does not say.
+std::vector<int> allowed_cores();
 
 }  // namespace efl
