@@ -50,7 +50,12 @@ EFL_KERNEL(add_squares, 256) {
 
 EFL_KERNEL(add_scaled, 256) {
     const Size i = thread_of_grid();
-    if (i < a.count) a.total[i] += *a.factor * double(a.x[i]);
+    if (i >= a.count) return;
+    double sum = a.total[i] + a.factors[0] * double(a.x[i]);
+    if (a.second) sum += a.factors[1] * double(a.second[i]);
+    if (a.third) sum += a.factors[2] * double(a.third[i]);
+    if (a.fourth) sum += a.factors[3] * double(a.fourth[i]);
+    a.total[i] = sum;
 }
 
 EFL_KERNEL(clip_scale, 1) {

@@ -136,10 +136,21 @@ static efl_status sum_squared_changes_f32(const float* x, const float* before, e
     return EFL_OK;
 }
 
-static efl_status add_scaled_f32(double* total, const float* x, efl_int64 count, const double* factor) {
-    const double by = *factor;
+// Four arrays in one pass read and write the sums once in place of four times.
+static efl_status add_scaled_f32(double* total, const float* x, efl_int64 count, const double* factors,
+                                 const float* second, const float* third, const float* fourth) {
+    const double a = factors[0], b = factors[1], c = factors[2], d = factors[3];
     split(count, 2, [=](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) total[i] += by * double(x[i]);
+        if (second && third && fourth) {
+            for (int64_t i = first; i < last; ++i)
+                total[i] =
+                    total[i] + a * double(x[i]) + b * double(second[i]) + c * double(third[i]) + d * double(fourth[i]);
+            return;
+        }
+        const float* const given[] = {x, second, third, fourth};
+        for (int k = 0; k < 4; ++k)
+            if (const float* const each = given[k])
+                for (int64_t i = first; i < last; ++i) total[i] += factors[k] * double(each[i]);
     });
     return EFL_OK;
 }

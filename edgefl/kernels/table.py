@@ -1367,11 +1367,16 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature(
             "add_scaled",
-            "total:float64[*]+ x[*] factor:float64[1]",
-            "total += factor x in float64, the product rounded first",
-            c=InC("total x count=inner factor"),
-            contract="total[i] += *factor * x[i], in float64: the product is rounded, then the sum.",
-            cuda="total x factor count",
+            "total:float64[*]+ x[*] factors:float64[4] second[*]? third[*]? fourth[*]?",
+            "total += factors[0] x, then the others that are given times their factors, in float64, each product "
+            "rounded first",
+            c=InC("total x count=inner factors second third fourth"),
+            contract=(
+                "total[i] += factors[0] * x[i], then factors[1] * second[i], factors[2] * third[i] and "
+                "factors[3] * fourth[i], in float64, without the arrays that are null: each product is rounded, then "
+                "the sum."
+            ),
+            cuda="total x factors second third fourth count",
         ),
         Signature(
             "clip_scale",

@@ -151,6 +151,8 @@ class CrossEntropy(Loss):
         return None if found is None or found.all() else found
 
     def divisor(self, y: Targets, rows: Rows) -> float:
+        if self.weight is None and y.ndim == 1:
+            return rows.size
         labels = y[rows]
         counted = self.counted(labels) if y.ndim > 1 else None
         if self.weight is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,10 @@ class LocalSteps(OptimizerSettings):
         return self.optimizer_at(self.rate(round))
 
     def optimizer_at(self, rate: float) -> Optimizer:
-        return _complete(super().optimizer_at(rate), self.saved, self.micro_batch)
+        found = super().optimizer_at(rate)
+        if (found.saved, found.micro_batch) == (self.saved, self.micro_batch):
+            return found
+        return replace(found, saved=self.saved, micro_batch=self.micro_batch)
 
     def single_value_norm(self, task: Task, client: int) -> str:
         return "" if task.graph is None else single_value_norm(task.graph)
@@ -128,12 +130,6 @@ class LocalTraining(LocalSteps):
     def batches(self, client_state: ClientState, round: int) -> Batches:
         """Return the batches of a client in a round."""
         return minibatches(client_state, round, self.epochs, self.batch)
-
-
-@lru_cache(maxsize=64)
-def _complete(optimizer: Optimizer, saved: Saved, micro_batch: int) -> Optimizer:
-    """Return the optimizer with these settings. The clients of a round have one optimizer."""
-    return replace(optimizer, saved=saved, micro_batch=micro_batch)
 
 
 def _says_its_steps(kind: type) -> bool:

@@ -7,6 +7,7 @@ This module is not a method: it has none of the five verbs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from edgefl.learning.optimizers import SGD, Adam, AdamW, Optimizer
@@ -75,6 +76,12 @@ class OptimizerSettings(Algorithm):
         """Return the optimizer of steps at this rate."""
         clip = self.clip or None
         if self.optimizer == "sgd":
-            return SGD(rate, self.momentum, self.weight_decay, clip, self.nesterov)
+            return _sgd(rate, self.momentum, self.weight_decay, clip, self.nesterov)
         kind = Adam if self.optimizer == "adam" else AdamW
         return kind(rate, tuple(self.betas), self.eps, self.weight_decay, clip)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=64)
+def _sgd(rate: float, momentum: float, weight_decay: float, clip: float | None, nesterov: bool) -> SGD:
+    """Return these settings. The clients of a round share them, so they are checked once."""
+    return SGD(rate, momentum, weight_decay, clip, nesterov)

@@ -7,19 +7,29 @@ values alone. These sums are on the processor even if the models are trained on 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from edgefl.kernels import best
 from edgefl.models.neurons.update import Array
 
+AT_ONCE = 4  # arrays that the kernel adds in one pass, at most
 
-def add_scaled(total: Array, values: Array, factor: float) -> None:
-    """Add factor * values to `total`, a float64 array of the same shape. A product is rounded before it is added."""
-    if values.dtype == np.float32:
-        best().add_scaled(total.reshape(-1), values.reshape(-1), np.array([factor], np.float64))
+
+def add_scaled(total: Array, terms: Sequence[tuple[Array, float]]) -> None:
+    """Add values * factor of each term to `total`, in the order of the terms. A product is rounded before it is added.
+
+    total  float64 array of the shape of all values
+    terms  values and their factor, at most AT_ONCE
+    """
+    if all(values.dtype == np.float32 for values, _ in terms):
+        first, *others = [values.reshape(-1) for values, _ in terms]
+        factors = np.array([factor for _, factor in terms] + [0.0] * (AT_ONCE - len(terms)), np.float64)
+        best().add_scaled(total.reshape(-1), first, factors, *others)
     else:
-        total += values * factor
+        for values, factor in terms:
+            total += values * factor
 
 
 def is_finite(values: Array) -> bool:

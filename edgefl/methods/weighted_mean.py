@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.methods.vector_sums import add_scaled
+from edgefl.methods.vector_sums import AT_ONCE, add_scaled
 from edgefl.models.neurons.block_index import Axes, Flat
 from edgefl.models.neurons.update import Array, Block, Update
 
@@ -38,6 +38,7 @@ class Mean:
         self.total = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
         self._weight = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
         self._of_all: dict[str, float] = {}  # weight that every coordinate of a parameter has beside `_weight`
+        self._waiting: dict[str, list[tuple[Array, float]]] = {}  # whole values and weights that are not yet in `total`
         self.clients: list[int] = []
         self.weights: list[float] = []
 
@@ -50,7 +51,8 @@ class Mean:
         return self._weight
 
     def add(self, client: int, update: Update, weight: float) -> None:
-        """Add one client's values.
+        """Add one client's values. Whole values wait until there are as many as the kernel adds in one pass, so nobody
+        may change them before `settle`.
 
         Raises ValueError if `client` is not above the last client added, or `weight` is not above 0.
         """
@@ -58,8 +60,9 @@ class Mean:
         self._count(client, weight)
         for name, block in update.blocks.items():
             if block.index is None:
-                add_scaled(self.total[name], block.values, weight)
+                self._wait(name, block.values, weight)
             else:
+                self._add_waiting(name)
                 add_at(self.total[name], block.index, block.values.astype(np.float64) * weight)
             if block.index is None and (name in self._of_all or not self._weight[name].any()):
                 self._of_all[name] = self._of_all.get(name, 0.0) + weight
@@ -67,12 +70,14 @@ class Mean:
                 add_at(self.weight[name], block.index, weight)
 
     def settle(self) -> None:
-        """Do nothing, because sums are complete when the last update has been added."""
+        """Complete the sums after the last update."""
+        self._add_all_waiting()
 
     def over(self, old: Params) -> Params:
         """Return the weighted mean where any client contributed, and `old` bit for bit elsewhere. `old` is
         not changed.
         """
+        self._add_all_waiting()
         new = {}
         for name, value in old.items():
             if name not in self.weight:
@@ -82,6 +87,20 @@ class Mean:
             mean = np.divide(self.total[name], self.weight[name], out=np.zeros(value.shape), where=covered)
             new[name] = np.where(covered, mean.astype(value.dtype), value)
         return new
+
+    def _wait(self, name: str, values: Array, weight: float) -> None:
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append((values, weight))
+        if len(waiting) == AT_ONCE:
+            self._add_waiting(name)
+
+    def _add_all_waiting(self) -> None:
+        for name in list(self._waiting):
+            self._add_waiting(name)
+
+    def _add_waiting(self, name: str) -> None:
+        if terms := self._waiting.pop(name, None):
+            add_scaled(self.total[name], terms)
 
     def _count(self, client: int, weight: float) -> None:
         if self.clients and client <= self.clients[-1]:

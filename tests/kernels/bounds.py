@@ -643,9 +643,10 @@ def sum_squared_changes(before: Args, after: Args) -> Bounds:
 
 
 def add_scaled(before: Args, after: Args) -> Bounds:
-    """One rounding in float64 of the product and one of the sum."""
-    product = np.abs(before["factor"] * before["x"])
-    return {"total": 2.0**-52 * (np.abs(before["total"]) + 2 * product)}
+    """One rounding in float64 of each product and one of each sum."""
+    given = (before["x"], before.get("second"), before.get("third"), before.get("fourth"))
+    products = sum(np.abs(f * x) for f, x in zip(before["factors"], given) if x is not None)
+    return {"total": 2.0**-50 * (np.abs(before["total"]) + 2 * products)}
 
 
 def clip_scale(before: Args, after: Args) -> Bounds:

@@ -28,7 +28,9 @@ def cases() -> Iterator[Case]:
     for size in (0, *WIDTHS, 1000):
         yield Case("sum_squares", str(size), lambda rng, n=size: {"x": normal(rng, n), "total": np.array([0.5])})
         yield Case("sum_squared_changes", str(size), lambda rng, n=size: changes(rng, n))
-        yield Case("add_scaled", str(size), lambda rng, n=size: scaled(rng, n))
+        for others in ("", "second", "third fourth", "second third fourth"):
+            label = f"{size}-{others.replace(' ', '-') or 'x'}"
+            yield Case("add_scaled", label, lambda rng, n=size, o=others: scaled(rng, n, o))
     for total, norm in ((0.0, 1.0), (4.0, 1.0), (4.0, 100.0), (1e-12, 1e-3), (1e20, 5.0), (9.0, 0.0)):
         args = {"total": np.array([total]), "max_norm": norm}
         yield Case("clip_scale", f"{total:g}-{norm:g}", lambda rng, a=args: {**a, "scale": blank(1)})
@@ -37,7 +39,7 @@ def cases() -> Iterator[Case]:
     yield Case("sum_squares", "large", lambda rng: {"x": normal(rng, 200_001), "total": np.zeros(1)})
     for label, size in {"ordinary": 9, "large": 200_001}.items():
         yield Case("sum_squared_changes", label, lambda rng, n=size: changes(rng, n))
-        yield Case("add_scaled", label, lambda rng, n=size: scaled(rng, n))
+        yield Case("add_scaled", label, lambda rng, n=size: scaled(rng, n, "second third fourth"))
     for label in ("ordinary", "large"):
         yield Case("clip_scale", label, lambda rng: {"total": np.array([7.0]), "max_norm": 1.0, "scale": blank(1)})
     yield from nesterov_cases()
@@ -51,8 +53,10 @@ def changes(rng: Rng, size: int) -> Args:
     return {"x": normal(rng, size), "before": normal(rng, size), "total": np.array([0.5])}
 
 
-def scaled(rng: Rng, size: int) -> Args:
-    return {"total": rng.standard_normal(size), "x": normal(rng, size), "factor": np.array([0.1])}
+def scaled(rng: Rng, size: int, others: str) -> Args:
+    given = {name: normal(rng, size) if name in others.split() else None for name in ("second", "third", "fourth")}
+    factors = np.array([0.1, 0.7, -2.3, 1 / 3])
+    return {"total": rng.standard_normal(size), "x": normal(rng, size), "factors": factors, **given}
 
 
 def sgd_cases() -> Iterator[Case]:

@@ -17,9 +17,20 @@ def sum_squared_changes(x: Array, before: Array, total: Array) -> None:
     total += np.sum(np.square(np.subtract(x, before, dtype=np.float64)))
 
 
-def add_scaled(total: Array, x: Array, factor: Array) -> None:
-    """Add factor x to total, in float64. The product is rounded before it is added."""
-    total += x.astype(np.float64) * factor
+def add_scaled(
+    total: Array,
+    x: Array,
+    factors: Array,
+    second: Array | None = None,
+    third: Array | None = None,
+    fourth: Array | None = None,
+) -> None:
+    """Add each array that is given times its factor to total, in float64 and in their order. A product is rounded
+    before it is added.
+    """
+    for values, factor in zip((x, second, third, fourth), factors, strict=True):
+        if values is not None:
+            total += values.astype(np.float64) * factor
 
 
 def clip_scale(total: Array, max_norm: float, scale: Array) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,7 @@ class ActiveIndices:
         whole = ActiveIndices.of(graph, spec, frozenset(map(layer_of, grown)), "exact")
         return replace(whole, grown=grown)
 
-    @property
+    @cached_property
     def signature(self) -> Signature:
         """The length of every list, with None for a list that selects everything, and three tuples of names.
 

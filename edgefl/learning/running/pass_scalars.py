@@ -24,7 +24,7 @@ class PassScalars:
 
     def __init__(self, dtype: np.dtype[Any], weights: Sequence[float] = ()) -> None:
         """Make the arrays. `weights` are the weights of the auxiliary outputs."""
-        self._dtype, self._weights = dtype, weights
+        self._dtype, self._weights = dtype, np.array(weights, np.float64)
         self.auxiliary, self._auxiliary_correct = np.zeros(len(weights)), np.zeros(1, np.int64)
         self.loss, self.correct = np.zeros(1), np.zeros(1, np.int64)
         self.dropout = np.zeros(3, np.int64)
@@ -54,7 +54,7 @@ class PassScalars:
 
         `share` is the number of examples divided by the divisor of their mean loss.
         """
-        return (float(self.loss[0]) + float(self.auxiliary @ np.array(self._weights, np.float64))) * share
+        return (float(self.loss[0]) + float(self.auxiliary @ self._weights)) * share
 
     def slots(self, loss: Loss, places: int = 1) -> dict[str, Array | None]:
         """Return the arrays by the names of a schedule's slots (lowering/schedule.py), for passes with this loss.

@@ -62,6 +62,11 @@ class Session:
             return 0
         return self._held[1].nbytes
 
+    def is_bound(self, sizes: Collection[int]) -> bool:
+        """Return whether there are programs for batches of these sizes, and all programs read the present samples."""
+        are_current = all(bound.samples is self.samples for bound in self.programs.values())
+        return are_current and all(size in self.programs for size in sizes)
+
     def follow(self, size: int, plan: MemoryPlan, schedule: Schedule) -> None:
         """Replace the schedule for batches of `size` examples by the schedule of a plan."""
         self.plans[size], self.schedules[size] = plan, schedule

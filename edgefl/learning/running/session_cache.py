@@ -67,13 +67,14 @@ class SessionCache:
             active = ActiveIndices()
         content = trainable.content if trainable.has_slices else b""  # schedules of slices hold ids that stay
         key = (mode, cut, active.signature, options.delta, terms, samples.x.dtype, content, samples.loss)
-        session = self._sessions.pop(key, None)
+        session = self._sessions.get(key)
         if session is None or grown:
-            session = Session(mode, terms, active, samples, cut)
+            session = self._sessions[key] = Session(mode, terms, active, samples, cut)
+        if session is not next(reversed(self._sessions.values())):
+            self._sessions.move_to_end(key)
         if session.active is not active:
             session.active.adopt(active)
         session.samples = samples
-        self._sessions[key] = session
         while len(self._sessions) > SESSIONS_KEPT:
             self._sessions.popitem(last=False)
         return session

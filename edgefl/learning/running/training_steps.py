@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 from edgefl.errors import TrainingError
 from edgefl.learning.batches import keyed, runs
@@ -51,7 +52,8 @@ class TrainingSteps:
         if self._drops:
             begin(self._graph, work.scalars.dropout, keyed(batches))
         work.scalars.clear_losses()
-        with running_statistics.kept(work.store.params, left_alone, work.store.home):
+        kept = running_statistics.kept(work.store.params, left_alone, work.store.home) if left_alone else nullcontext()
+        with kept:
             examples, divisor, steps = self._run(session, batches, sizes)
         for size, count in steps.items():
             work.meter.trained(session.schedules[size], count)

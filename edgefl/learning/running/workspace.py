@@ -105,6 +105,9 @@ class Workspace:
 
         Raises  MemoryLimitError, before anything is allocated, if these passes alone exceed the limit
         """
+        is_current = self._bound_to is self.blocks.arena and len(session.schedules) <= SIZES_KEPT
+        if is_current and not self.account.limit.limit_bytes and session.is_bound(sizes):
+            return
         arena_bytes = max(self._planner.schedule(session, size).arena_bytes for size in sizes)
         room = self.account.room(session, sizes)
         if room is not None and arena_bytes > room:

@@ -95,7 +95,7 @@ def roots(squares: dict[str, float], counts: dict[str, int], spec: ModelSpec) ->
     A parameter without values is left out.
     """
     learned = [name for name in counts if spec.params[name].kind == "learn"]
-    squares[ALL], counts[ALL] = sum(squares[name] for name in learned), sum(counts[name] for name in learned)
+    squares[ALL], counts[ALL] = sum([squares[name] for name in learned]), sum([counts[name] for name in learned])
     return {name: math.sqrt(squares[name] / count) for name, count in counts.items() if count}
 
 

@@ -111,9 +111,11 @@ def has_values(params: Mapping[str, Array], name: str, block: Block, *, ops: Mod
 
 def parameter(params: Mapping[str, Array], name: str) -> Array:
     """Return the parameter of that name. Raises ValueError if there is no such parameter."""
-    if name not in params:
-        raise ValueError(f"block {name!r} is not a parameter; expected one of {', '.join(params) or 'none'}")
-    return params[name]
+    try:
+        return params[name]
+    except KeyError:
+        expected = ", ".join(params) or "none"
+        raise ValueError(f"block {name!r} is not a parameter; expected one of {expected}") from None
 
 
 def _trained(trainable: TrainableParameters, spec: ModelSpec) -> dict[str, TrainableSlice | None]:
@@ -138,11 +140,11 @@ def _index(
 
 
 def _gather(source: Array, shape: Shape, index: Axes | Flat | None, ops: ModuleType) -> Block:
-    values = np.empty(block_shape(shape, index), source.dtype)
     if index is None:
         memory_of(ops).fetch(source)
-        values[...] = source
-    elif isinstance(index, Flat):
+        return Block(shape, None, source.copy())
+    values = np.empty(block_shape(shape, index), source.dtype)
+    if isinstance(index, Flat):
         ops.take_flat(source, index.ids, values)
     else:
         ops.take_axes(_planes(source), _expanded(index.rows), _expanded(index.cols), _planes(values))
