@@ -12,10 +12,9 @@
 // that still spins less than 1 us, so workers spin for longer than the calls between two jobs of a step take.
 //
 // A worker that shares its processor with a busy neighbour may be put aside for milliseconds in the middle of a task.
-// When the caller waited longer than it had worked itself, and long, it does all jobs alone for several times that
-// wait: then stalls cost at most a tenth of the time. When stalls come again soon after, it works alone twice as long
-// each time. The same where workers were woken several times running and came too late for anything: each time cost a
-// wake. A worker that finds itself on its caller's processor parks at once, as there it only takes the caller's time.
+// When the caller waited longer than it had worked itself, and long, it does all jobs alone for a while (patience.h).
+// The same where workers were woken several times running and came too late for anything: each time cost a wake. A
+// worker that finds itself on its caller's processor parks at once, as there it only takes the caller's time.
 #include "threads.h"
 
 #include <atomic>
@@ -31,19 +30,18 @@
 #if defined(__linux__)
 #include <sched.h>
 #endif
+#include <unistd.h>
 
 #include "abi.h"
 #include "cores.h"
+#include "patience.h"
 
 namespace efl {
 namespace {
 
 constexpr int max_threads = 1024;
-constexpr std::chrono::microseconds idle_spin{200};   // of a worker without a job
-constexpr std::chrono::microseconds wait_spin{20};    // of the caller, whose processor a worker may need
-constexpr std::chrono::microseconds stall_time{200};  // a wait worth noticing
-constexpr int alone_for = 10, alone_most = 320;       // times the wait
-constexpr int most_misses = 4;                        // jobs running for which somebody was woken and nobody came
+constexpr std::chrono::microseconds idle_spin{200};  // of a worker without a job
+constexpr std::chrono::microseconds wait_spin{20};   // of the caller, whose processor a worker may need
 
 thread_local bool in_task = false;
 
@@ -68,12 +66,19 @@ int threads_at_load(const std::vector<int>& chosen) {
     return asked >= 1 && asked <= max_threads ? int(asked) : chosen.empty() ? available_cpus() : int(chosen.size());
 }
 
-// The calling thread runs on these processors alone, where the system lets it.
-void stay_on(const std::vector<int>& cpus) {
 #if defined(__linux__)
+cpu_set_t set_of(const std::vector<int>& cpus) {
     cpu_set_t set;
     CPU_ZERO(&set);
     for (int cpu : cpus) CPU_SET(cpu, &set);
+    return set;
+}
+#endif
+
+// The calling thread runs on these processors alone, where the system lets it.
+void stay_on(const std::vector<int>& cpus) {
+#if defined(__linux__)
+    const cpu_set_t set = set_of(cpus);
     if (!cpus.empty()) sched_setaffinity(0, sizeof set, &set);
 #endif
 }
@@ -110,41 +115,9 @@ bool spin_until(std::chrono::microseconds time, Done done) {
     return done();
 }
 
-using Clock = std::chrono::steady_clock;
-
 // A thread's share of a job: the index that is claimed next, by whoever is free.
 struct alignas(64) Share {
     std::atomic<int64_t> next{0};
-};
-
-// Whether the caller is to work alone after a stall, and for how long.
-class Patience {
-public:
-    bool is_alone(Clock::time_point now) const { return now < until_; }
-
-    // The caller worked from begin to end and waited until now.
-    void note_wait(Clock::time_point begin, Clock::time_point end, Clock::time_point now) {
-        if (now - end > end - begin && now - end > stall_time) stall(now - end, now);
-    }
-
-    // A job for which somebody was woken, or not; whether anybody came.
-    void note_turnout(bool woken, bool came, Clock::time_point now) {
-        misses_ = came ? 0 : misses_ + woken;
-        if (misses_ < most_misses) return;
-        misses_ = 0;
-        stall(stall_time, now);
-    }
-
-private:
-    void stall(Clock::duration wait, Clock::time_point now) {
-        const bool again = now < until_ + (until_ - since_);
-        times_ = !again ? alone_for : times_ < alone_most ? 2 * times_ : alone_most;
-        since_ = now;
-        until_ = now + times_ * wait;
-    }
-
-    Clock::time_point since_{}, until_{};
-    int times_ = alone_for, misses_ = 0;
 };
 
 class Pool {
@@ -165,7 +138,7 @@ public:
     void run(int64_t count, int64_t most, Task* task, void* context) {
         std::unique_lock<std::mutex> turn(busy_, std::defer_lock);
         if (count == 1 || most == 1 || threads() == 1 || in_task || !turn.try_lock() ||
-            patience_.is_alone(Clock::now())) {
+            patience_.is_alone(Clock::now(), Spent::now)) {
             for (int64_t i = 0; i < count; ++i) task(context, i, 0);
             return;
         }
@@ -184,10 +157,8 @@ public:
         in_task = false;
         const Clock::time_point end = Clock::now();
         open_.store(false);
-        wait_until_empty();
-        const Clock::time_point now = Clock::now();
-        patience_.note_wait(begin, end, now);
-        patience_.note_turnout(woken, joined_.load(std::memory_order_relaxed) > 0, now);
+        if (!spin_until(wait_spin, [this] { return is_empty(); })) sleep_until_empty(end - begin);
+        patience_.note_turnout(woken, joined_.load(std::memory_order_relaxed) > 0, Clock::now());
     }
 
 private:
@@ -217,13 +188,21 @@ private:
         return true;
     }
 
-    void wait_until_empty() {
-        const auto empty = [this] { return inside_.load() == 0; };
-        if (spin_until(wait_spin, empty)) return;
-        std::unique_lock<std::mutex> lock(mutex_);
-        caller_waits_.store(true);
-        left_.wait(lock, empty);
-        caller_waits_.store(false);
+    bool is_empty() const { return inside_.load() == 0; }
+
+    // After the caller has worked for so long.
+    void sleep_until_empty(Clock::duration worked) {
+        const Clock::time_point begin = Clock::now();
+        const Spent before = Spent::now();
+        {
+            std::unique_lock<std::mutex> lock(mutex_);
+            caller_waits_.store(true);
+            left_.wait(lock, [this] { return is_empty(); });
+            caller_waits_.store(false);
+        }
+        const Spent after = Spent::now();
+        const Clock::time_point now = Clock::now();
+        patience_.note_wait(worked, now - begin, after.since(before), after, now);
     }
 
     void join_job(size_t own) {
@@ -252,8 +231,21 @@ private:
             }
             seen = generation_.load();
             if (stopping_.load()) return;
-            if (!is_in_the_way()) join_job(own);
+            if (!is_in_the_way() || move_away()) join_job(own);
         }
+    }
+
+    // Moves this worker off its caller's processor, to another that the main thread may use; false if there is none.
+    // The system wakes a worker where it slept if no processor is idle, and would leave it there. Nothing is allocated:
+    // a thread's first allocation takes pages.
+    bool move_away() const {
+#if defined(__linux__)
+        cpu_set_t others = set_of(chosen_);
+        if (chosen_.empty() && sched_getaffinity(getpid(), sizeof others, &others)) return false;
+        CPU_CLR(size_t(home_.load(std::memory_order_relaxed)), &others);
+        if (CPU_COUNT(&others)) sched_setaffinity(0, sizeof others, &others);
+#endif
+        return !is_in_the_way();
     }
 
     bool is_in_the_way() const { return processor() >= 0 && processor() == home_.load(std::memory_order_relaxed); }

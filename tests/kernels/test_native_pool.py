@@ -151,3 +151,34 @@ def test_counting_refuses_wrong_arguments_and_ends():
     assert native.scratch_needed("linear_forward", x, weight, None, y) >= 0
     native.linear_forward(x, weight, None, y)
     assert y.tolist() == [[3, 3]]
+
+
+def workers_processors(before):
+    """Return the processors that each thread which has started since may use."""
+    started = set(os.listdir("/proc/self/task")) - before
+    return [os.sched_getaffinity(int(thread)) for thread in started]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this platform")
+def test_a_worker_on_its_caller_s_processor_moves_to_another():
+    both = sorted(os.sched_getaffinity(0))[:2]
+    if len(both) < 2:
+        pytest.skip("one processor")
+    x = np.arange(300_000, dtype=np.float32)
+    y, seen = np.empty_like(x), []
+
+    def call():  # in a thread of its own on the first processor, where its worker begins, too
+        os.sched_setaffinity(0, both[:1])
+        before = set(os.listdir("/proc/self/task"))
+        for _ in range(50_000):
+            native.add(x, x, y)
+            seen[:] = workers_processors(before)
+            if seen and both[0] not in seen[0]:
+                return
+
+    native.set_threads(2)
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert len(seen) == 1 and both[0] not in seen[0] and both[1] in seen[0]
+    assert (y == 2 * x).all()
