@@ -51,7 +51,10 @@ struct Cut {
     int64_t a_pitch;  // of factors by rows
     bool apart;       // results go through a buffer
     int64_t turn;
-    Parts blocks;  // of tiles that are packed together, where rows are not few
+    int64_t owners;  // threads that work on it
+    int64_t block;   // tiles, at most, that a thread packs together, where rows are not few
+    bool by_panels;  // tasks are runs of panels over all tiles; otherwise runs of tiles, which meet all panels
+    Parts runs;      // the tasks
 
     explicit Cut(const ColumnProduct& p)
         : panels(p.count, TILE_ROWS), in_pairs(VECTORS_IN_PAIRS && panels.size(0) > W && in_order()), picked(picks(p)),
@@ -68,7 +71,9 @@ struct Cut {
           apart(p.step || picked || (p.columns.ids && !p.compact && !masked)),
           turn(least(fitting(keeps ? SWEEP : RUN, panels.count > 1 ? passes.size(0) : 1),
                      apart ? fitting(TILE_ROWS * MAX_BLOCK, p.count) : INT64_MAX)),
-          blocks(tiles, fitting(few ? BLOCK / 8 : BLOCK, p.terms)) {}
+          owners(threads_for(blocks_of(threads(), p.count * p.terms * columns))),
+          block(fitting((few ? BLOCK / 8 : BLOCK) / owners, p.terms)), by_panels(!in_turns() && prefers_panels(p)),
+          runs(runs_of(by_panels ? panels.count : tiles, p.count * p.terms * columns)) {}
 
     // Picking columns out of the terms takes about as long as eight rows of the result take to compute them.
     static bool picks(const ColumnProduct& p) {
@@ -88,6 +93,15 @@ struct Cut {
         return passes.size(0) <= NEAR_TERMS && p.t_step % CONFLICTING_ROWS;
     }
 
+    // Whether runs of panels last less long than runs of tiles. Each thread makes a copy of the tiles for its panels,
+    // which takes about as long as half a panel. Results of few terms are written in whole rows rather.
+    bool prefers_panels(const ColumnProduct& p) const {
+        const int64_t most_panels = (panels.count + owners - 1) / owners, most_tiles = (tiles + owners - 1) / owners;
+        return owners > 1 && (2 * most_panels + 1) * tiles < (p.terms <= RUN_TERMS ? 3 : 2) * most_tiles * panels.count;
+    }
+
+    static Parts runs_of(int64_t count, int64_t macs) { return Parts::into(count, blocks_of(count, macs)); }
+
     // Whether each run of `turn` tiles meets all panels.
     bool in_turns() const { return b_in_place && (few || !keeps); }
 
@@ -98,7 +112,9 @@ struct Cut {
     }
     // In a packed block, where tile n of it begins; tiles of it that are packed or kept.
     int64_t tile_at(int64_t n, int64_t terms) const { return n * width * terms; }
-    int64_t packed_tiles() const { return !in_turns() ? blocks.size(0) : keeps ? least(turn, tiles) : 1; }
+    int64_t packed_tiles() const { return !in_turns() ? blocks_of_run(0).size(0) : keeps ? least(turn, tiles) : 1; }
+    // The blocks of the tiles of a task.
+    Parts blocks_of_run(int64_t task) const { return Parts(by_panels ? tiles : runs.size(task), block); }
 
     // Floats of a panel's factors for a pass, and where they are among all.
     int64_t factors() const { return TILE_ROWS * (by_rows ? a_pitch : passes.size(0)) + W; }
@@ -106,6 +122,6 @@ struct Cut {
 
     // Floats of the buffer that a thread's results go through.
     int64_t results() const {
-        return !apart ? 0 : in_turns() ? panels.total * least(turn, tiles) * width : TILE_ROWS * blocks.size(0) * width;
+        return !apart ? 0 : in_turns() ? panels.total * least(turn, tiles) * width : TILE_ROWS * packed_tiles() * width;
     }
 };

@@ -1,6 +1,6 @@
 // What a product's panels read, side by side: columns of the right side by tiles, and the factors of a panel.
 
-// What the threads share of a block of a product, the tiles from `first` on.
+// A block of a product, the tiles from `first` on, and the panel that reads it first.
 struct Job {
     const ColumnProduct& p;
     const Cut& cut;
@@ -9,6 +9,7 @@ struct Job {
     const float* start;
     float* packed;
     int64_t first;
+    int64_t first_panel = 0;
 
     float* tile(int64_t n) const { return packed + cut.tile_at(n - first, p.terms); }
     // Whether tile `last - 1` is narrower than others.
@@ -122,9 +123,9 @@ static void pack_factors(const Job& job, int64_t panel, int64_t pass, float* pac
     else pack_factor_columns(job, panel, t0, t1, packed);
 }
 
-static void pack_all_factors(const Job& job, int64_t tasks) {
+static void pack_all_factors(const Job& job) {
     const Cut& cut = job.cut;
-    const Parts parts = Parts::into(cut.panels.count, least(cut.panels.count, tasks));
+    const Parts parts = Cut::runs_of(cut.panels.count, job.p.count * job.p.terms * cut.columns);
     parallel(parts.count, [&](int64_t task) {
         for (int64_t i = parts.first(task); i < parts.first(task) + parts.size(task); ++i)
             for (int64_t k = 0; k < cut.passes.count; ++k) pack_factors(job, i, k, job.factors + cut.factors_at(i, k));

@@ -23,7 +23,7 @@ static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, i
                           int64_t c_pitch) {
     const ColumnProduct& p = job.p;
     const Cut& cut = job.cut;
-    const bool reads = cut.b_in_place && (i == 0 || !cut.keeps);
+    const bool is_first = i == job.first_panel, reads = cut.b_in_place && (is_first || !cut.keeps);
     const int64_t rows = cut.panels.size(i), t0 = cut.passes.first(k), n0 = first * cut.width;
     const int64_t whole = last - first - job.has_rest(last);
     Tiles t{
@@ -35,7 +35,7 @@ static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, i
         .b = reads ? p.b_row(t0) + n0 : job.tile(first) + t0 * cut.width,
         .b_pitch = reads ? p.b_pitch : cut.width,
         .b_step = reads ? cut.width : cut.tile_at(1, p.terms),
-        .b_far = reads && (i == 0 || FETCHED_BY_ALL) && vectors_of_tile(int(rows)) == cut.vectors,
+        .b_far = reads && (is_first || FETCHED_BY_ALL) && vectors_of_tile(int(rows)) == cut.vectors,
         .keep = reads && cut.keeps ? job.tile(first) + t0 * cut.width : nullptr,
         .keep_step = cut.tile_at(1, p.terms),
         .terms = p.terms > 0 ? cut.passes.size(k) : 0,
@@ -78,21 +78,20 @@ static void sweep(const Job& job, float* results, int64_t i0, int64_t i1, int64_
     if (cut.apart) finish(job, m0, rows, n0, least(cut.columns, last * cut.width) - n0, results, pitch);
 }
 
-// The panels [0, panels) over the tiles [first, last), of which the first panel, or each, reads whole ones where they
-// lie.
+// A few panels from the first one on over the tiles [first, last), of which the first panel, or each, reads whole ones
+// where they lie.
 static void sweep_first(const Job& job, float* results, int64_t panels, int64_t first, int64_t last) {
     if (job.has_rest(last)) pack_columns(job, last - 1, last, 0, job.p.terms);
-    sweep(job, results, 0, panels, first, last);
+    sweep(job, results, job.first_panel, job.first_panel + panels, first, last);
 }
 
 // Where rows are few: tasks are runs of tiles, in which a thread's packed tiles are those of a turn.
-static void multiply_in_turns(const Job& job, int64_t tasks, const Results& results) {
+static void multiply_in_turns(const Job& job, const Results& results) {
     const Cut& cut = job.cut;
-    const Parts parts = Parts::into(cut.tiles, least(cut.tiles, tasks));
     const int64_t packed_size = cut.tile_at(cut.packed_tiles(), job.p.terms);
-    parallel(parts.count, parts.count, [&](int64_t task, int64_t thread) {
-        const int64_t end = parts.first(task) + parts.size(task);
-        for (int64_t n = parts.first(task), last; n < end; n = last) {
+    parallel(cut.runs.count, cut.runs.count, [&](int64_t task, int64_t thread) {
+        const int64_t end = cut.runs.first(task) + cut.runs.size(task);
+        for (int64_t n = cut.runs.first(task), last; n < end; n = last) {
             last = least(end, n + cut.turn);
             Job turn = job;
             turn.packed += thread * packed_size, turn.first = cut.keeps ? n : last - 1;
@@ -101,38 +100,32 @@ static void multiply_in_turns(const Job& job, int64_t tasks, const Results& resu
     });
 }
 
-// A block, the tiles [job.first, last), gets ready: read and kept by the first panel, or packed. Tasks are runs of its
-// tiles, of its vectors, or of terms.
-static void begin_block(const Job& job, int64_t last, int64_t tasks, const Results& results) {
-    const Cut& cut = job.cut;
-    const int64_t vectors = (least(cut.columns, last * cut.width) + W - 1) / W - job.first * cut.vectors;
-    const int64_t runs = cut.b_in_place ? last - job.first : job.p.b_transposed ? vectors : job.p.terms;
-    const Parts parts = Parts::into(runs, least(runs, tasks));
-    parallel(parts.count, parts.count, [&](int64_t task, int64_t thread) {
-        const int64_t from = parts.first(task), to = from + parts.size(task), vector = job.first * cut.vectors;
-        if (cut.b_in_place) return sweep_first(job, results.of(thread), 1, job.first + from, job.first + to);
-        if (job.p.b_transposed) return pack_transposed(job, vector + from, vector + to);
-        pack_columns(job, job.first, last, from, to);
-    });
+// The tiles [job.first, last) with the panels [job.first_panel, end): the first panel reads and keeps them, or they are
+// packed before.
+static void multiply_block(const Job& job, int64_t last, int64_t end, float* results) {
+    int64_t i = job.first_panel;
+    if (job.cut.b_in_place) sweep_first(job, results, 1, job.first, last), ++i;
+    else if (job.p.b_transposed)
+        pack_transposed(job, job.first * job.cut.vectors, (least(job.cut.columns, last * job.cut.width) + W - 1) / W);
+    else pack_columns(job, job.first, last, 0, job.p.terms);
+    for (; i < end; ++i) sweep(job, results, i, i + 1, job.first, last);
 }
 
-static void multiply_block(const Job& job, int64_t last, int64_t tasks, const Results& results) {
-    begin_block(job, last, tasks, results);
-    const int64_t begun = job.cut.b_in_place, count = job.cut.panels.count - begun;
-    const Parts parts = Parts::into(count, least(count, tasks));
-    parallel(parts.count, parts.count, [&](int64_t task, int64_t thread) {
-        const int64_t from = begun + parts.first(task), to = from + parts.size(task);
-        for (int64_t i = from; i < to; ++i) sweep(job, results.of(thread), i, i + 1, job.first, last);
-    });
-}
-
-static void multiply_blocks(Job job, int64_t tasks, const Results& results) {
+// Every thread has blocks of its own: what another thread packs would have to come out of that one's second cache.
+static void multiply_blocks(const Job& job, const Results& results) {
     const Cut& cut = job.cut;
-    if (cut.in_turns()) return multiply_in_turns(job, tasks, results);
-    for (int64_t i = 0; i < cut.blocks.count; ++i) {
-        job.first = cut.blocks.first(i);
-        multiply_block(job, job.first + cut.blocks.size(i), tasks, results);
-    }
+    const int64_t packed_size = cut.tile_at(cut.packed_tiles(), job.p.terms);
+    parallel(cut.runs.count, cut.runs.count, [&](int64_t task, int64_t thread) {
+        const int64_t begin = cut.runs.first(task), end = begin + cut.runs.size(task);
+        const Parts blocks = cut.blocks_of_run(task);
+        Job own = job;
+        own.packed += thread * packed_size;
+        if (cut.by_panels) own.first_panel = begin;
+        for (int64_t k = 0; k < blocks.count; ++k) {
+            own.first = blocks.first(k) + (cut.by_panels ? 0 : begin);
+            multiply_block(own, own.first + blocks.size(k), cut.by_panels ? end : cut.panels.count, results.of(thread));
+        }
+    });
 }
 
 // The same product of the chosen rows of `whole` alone, which lie by columns and are put side by side in `a`.
@@ -153,8 +146,7 @@ static efl_status column_product(const ColumnProduct& whole) {
     if (whole.count == 0 || count_of(whole.columns, whole.b_columns) == 0) return EFL_OK;
     ColumnProduct p = whole.m_ids.ids ? of_chosen_rows(whole) : whole;
     const Cut cut(p);
-    const int64_t tasks = blocks_of(cut.in_turns() ? cut.tiles : cut.panels.count, p.count * p.terms * cut.columns);
-    const int64_t owners = threads_for(tasks), packed = cut.tile_at(cut.packed_tiles(), p.terms);
+    const int64_t owners = threads_for(cut.runs.count), packed = cut.tile_at(cut.packed_tiles(), p.terms);
     Chosen columns(p.columns, p.b_columns), rows(whole.m_ids, whole.t_step);
     Job job{p, cut, columns, nullptr, nullptr, nullptr, 0};
     Results results{nullptr, cut.results()};
@@ -163,7 +155,7 @@ static efl_status column_product(const ColumnProduct& whole) {
             a = carve.take<float>(whole.m_ids.ids ? p.terms * p.t_step : 0);
             job.factors = carve.take<float>(cut.a_in_place ? 0 : cut.factors_at(cut.panels.count, 0));
             start = carve.take<float>(p.bias ? cut.tiles * cut.width : 0);
-            job.packed = carve.take<float>(cut.in_turns() ? owners * packed : packed);
+            job.packed = carve.take<float>(owners * packed);
             results.first = carve.take<float>(owners * results.size);
             columns.place_in(carve), rows.place_in(carve);
         }))
@@ -172,7 +164,8 @@ static efl_status column_product(const ColumnProduct& whole) {
     if (whole.m_ids.ids) put_chosen_rows(whole, rows, a, p.t_step), p.a = a;
     if (p.bias) copy_bias(p, cut, start);
     job.start = start;
-    if (!cut.a_in_place) pack_all_factors(job, tasks);
-    multiply_blocks(job, tasks, results);
+    if (!cut.a_in_place) pack_all_factors(job);
+    if (cut.in_turns()) multiply_in_turns(job, results);
+    else multiply_blocks(job, results);
     return EFL_OK;
 }
