@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,7 @@ class LocalTraining(LocalSteps):
         return minibatches(client_state, round, self.epochs, self.batch)
 
 
+@lru_cache(maxsize=64)
 def _says_its_steps(kind: type) -> bool:
     """Return whether `effort` speaks of the `train` that a class has."""
     for each in kind.__mro__:

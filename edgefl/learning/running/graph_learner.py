@@ -88,7 +88,7 @@ class GraphLearner:
     def _begin(self, backend: ModuleType, graph: Graph, spec: ModelSpec, workspace: Workspace) -> GraphLearner:
         self._backend, self.graph, self.spec, self._workspace = backend, graph, spec, workspace
         self._batch: int | None = None  # batch size for which the sparse weights are laid out
-        self._parameters = ParameterAccess(spec, workspace.store, backend)
+        self._parameters, self._norm = ParameterAccess(spec, workspace.store, backend), single_value_norm(graph)
         self._training = TrainingSteps(graph, spec, workspace)
         self._gradients = GradientPasses(graph, spec, workspace)
         self._growth = GrowthSearch(spec, workspace)
@@ -190,7 +190,7 @@ class GraphLearner:
         """Return the batches that `fit` takes its steps on. Where the model normalises over single values, a batch of
         one sample joins the batch before it. Raises TrainingError if a batch of one sample is left.
         """
-        return trainable_batches(batches, single_value_norm(self.graph))
+        return trainable_batches(batches, self._norm)
 
     def gradient(
         self,

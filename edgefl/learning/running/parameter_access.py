@@ -40,10 +40,14 @@ class ParameterAccess:
         names: Collection[str] | None,
     ) -> Update:
         """Return a copy of the blocks under these neurons, or in this mask. See gather.take."""
-        return take(self._store.weights, self._spec, selection, kinds=kinds, names=names, ops=self._backend)
+        held = self._store.params if self._store.is_plain else self._store.weights
+        return take(held, self._spec, selection, kinds=kinds, names=names, ops=self._backend)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Set an update's coordinates, or whole parameters. See GraphLearner.write."""
+        if isinstance(new, Update) and self._store.is_plain:
+            put(self._store.params, new, ops=self._backend)
+            return
         new = self._without_still(new)
         if isinstance(new, Update):
             self._store.restriction.check(new)

@@ -64,6 +64,7 @@ class ParameterStore:
         self.sparse: dict[str, Compact] = {}
         self.weights = Weights(self.params, self.sparse, self.home)
         self.restriction = Restriction(spec)
+        self._has_quantized = any(isinstance(value, QuantizedArray) for value in params.values())
 
     def _is_usable(self, value: Array) -> bool:
         """Return whether the kernels can read a caller's array where it lies. Quantized arrays are never copied."""
@@ -80,6 +81,11 @@ class ParameterStore:
     def mask_bytes(self) -> int:
         """The bytes of the mask: its bits, and the structures of sparse weights."""
         return self.restriction.nbytes + sum(each.index_bytes for each in self.sparse.values())
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether every parameter lies whole in this store, without a mask, and may be written."""
+        return not (self.sparse or self.restriction or self.in_place or self._has_quantized)
 
     def restrict(self, restriction: Restriction, sparse: Sparse) -> None:
         """Keep the parameters to another mask, with these weights as sparse weights. Coordinates outside the mask
