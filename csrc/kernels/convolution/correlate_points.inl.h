@@ -31,7 +31,7 @@ struct PointPlan {
     int64_t sources, targets;
     Parts passes, panels, jobs, tiles;  // terms; targets in panels; panels of a job; positions
     int64_t *off, *row;
-    bool once;                            // one tile has all positions, so panels are packed one by one
+    bool once;                            // few positions: panels are packed one by one, and meet all of them
     bool in_place;                        // whether terms are read where they lie, few positions apart
     int64_t room_size;                    // floats for the function that packs
     float *start, *packed, *tile, *room;  // the last three of each thread
@@ -39,7 +39,8 @@ struct PointPlan {
     PointPlan(const Correlation& c_, int64_t room_size_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
           passes(sources, MAX_TERMS), panels(targets, MAX_ROWS), jobs(shared_panels()),
-          tiles(c.positions(), POINT_POSITIONS), once(!c.transposed && c.batch * tiles.count == 1),
+          tiles(c.positions(), POINT_POSITIONS),
+          once(!c.transposed && c.batch * tiles.count * close_pitch() <= POINT_PITCH),
           in_place(BY_LANES && !c.sources.ids && c.positions() % W == 0 && c.positions() <= IN_PLACE_POSITIONS),
           room_size(room_size_) {}
 
@@ -50,8 +51,11 @@ struct PointPlan {
     }
     int64_t macs() const { return c.batch * c.positions() * sources * targets; }
     int64_t packed_size() const { return (once ? 1 : jobs.size(0)) * MAX_ROWS * passes.size(0) + W; }
-    int64_t tile_size() const { return in_place ? 0 : passes.size(0) * POINT_PITCH; }
-    int64_t pitch() const { return in_place ? c.positions() : POINT_PITCH; }
+    int64_t close_pitch() const { return ((tiles.size(0) + LINE - 1) / LINE | 1) * LINE; }
+    int64_t pitch() const { return in_place ? c.positions() : once ? close_pitch() : POINT_PITCH; }
+    int64_t tile_size() const { return in_place ? 0 : (once ? c.batch : 1) * passes.size(0) * pitch(); }
+    // The tile of an image, where all lie side by side.
+    float* tile_of(float* first, int64_t image) const { return first + (once ? image * passes.size(0) * pitch() : 0); }
     const float* terms_of(int64_t image, int64_t pass) const {
         return c.source + (image * c.source_channels + passes.first(pass)) * c.positions();
     }
@@ -103,7 +107,7 @@ static void copy_points(const PointPlan& plan, int64_t image, int64_t part, int6
     const int64_t width = plan.tiles.size(part), last = width / W * W;
     const float* from = c.source + image * c.source_channels * c.positions() + plan.tiles.first(part);
     for (int64_t t = 0; t < plan.passes.size(pass); ++t) {
-        float* to = tile + t * POINT_PITCH;
+        float* to = tile + t * plan.pitch();
         if (width > last) store(to + last, zero());
         copy_floats(to, from + id_of(c.sources, plan.passes.first(pass) + t) * c.positions(), width);
     }
@@ -148,16 +152,19 @@ static efl_status correlate_points(const Correlation& c, int64_t room_size, cons
         float* room = plan.room + thread * plan.room_size;
         for (int64_t pass = 0; pass < plan.passes.count; ++pass) {
             const int64_t first = plan.jobs.first(job), count = plan.jobs.size(job);
+            const auto multiply = [&](int64_t image, int64_t part, int64_t panel, int64_t panels) {
+                const float* terms = plan.in_place ? plan.terms_of(image, pass) : plan.tile_of(tile, image);
+                multiply_points(plan, image, part, pass, panel, panels, packed, terms);
+            };
             if (!plan.once) pack(plan, first, count, pass, packed, room);
             for (int64_t image = 0; image < c.batch; ++image)
                 for (int64_t part = 0; part < plan.tiles.count; ++part) {
-                    const float* terms = plan.in_place ? plan.terms_of(image, pass) : tile;
-                    if (!plan.in_place) copy_points(plan, image, part, pass, tile);
-                    if (!plan.once) multiply_points(plan, image, part, pass, first, count, packed, terms);
+                    if (!plan.in_place) copy_points(plan, image, part, pass, plan.tile_of(tile, image));
+                    if (!plan.once) multiply(image, part, first, count);
                 }
             for (int64_t p = first; plan.once && p < first + count; ++p) {
                 pack(plan, p, 1, pass, packed, room);
-                multiply_points(plan, 0, 0, pass, p, 1, packed, plan.in_place ? plan.terms_of(0, pass) : tile);
+                for (int64_t image = 0; image < c.batch; ++image) multiply(image, 0, p, 1);
             }
         }
     });
