@@ -7,6 +7,12 @@ static inline void copy_floats(float* to, const float* from, int64_t n) {
     for (int64_t k = i; k < n; ++k) to[k] = from[k];
 }
 
+// Up to a vector, where an instruction set has stores of a part that take as long as any other.
+static inline void copy_few(float* to, const float* from, int64_t n) {
+    if (W == 16 && n <= W) store_n(to, load_n(from, int(n)), int(n));
+    else copy_floats(to, from, n);
+}
+
 static inline void zero_floats(float* to, int64_t n) { std::memset(to, 0, sizeof(float) * size_t(n)); }
 
 // n of a vector's floats.

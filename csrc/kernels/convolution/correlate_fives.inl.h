@@ -159,7 +159,7 @@ static void fill_fives(const Fives& w, int64_t k, int64_t chunk, float* plane, f
         const float* source = c.source + strip.image * c.source_channels * source_plane;
         CellBlock block;
         const CellCopies cells = planes.copies(&block);
-        zero_floats(plane, planes.size());
+        zero_floats(plane, w.plane_size());
         for (int64_t s = 0; s < w.passes.size(k); ++s) {
             cells.fill(source + id_of(c.sources, w.passes.first(k) + s) * source_plane, plane);
             transform_rows(w, plane, planes.pitch, planes.height, lines);

@@ -31,6 +31,7 @@ struct PointPlan {
     int64_t sources, targets;
     Parts passes, panels, jobs, tiles;  // terms; targets in panels; panels of a job; positions
     int64_t *off, *row;
+    bool once;                            // few positions: panels are packed one by one, and meet all of them
     bool in_place;                        // whether terms are read where they lie, few positions apart
     int64_t room_size;                    // floats for the function that packs
     float *start, *packed, *tile, *room;  // the last three of each thread
@@ -39,6 +40,7 @@ struct PointPlan {
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
           passes(sources, MAX_TERMS), panels(targets, MAX_ROWS), jobs(shared_panels()),
           tiles(c.positions(), POINT_POSITIONS),
+          once(!c.transposed && c.batch * tiles.count * close_pitch() <= POINT_PITCH),
           in_place(BY_LANES && !c.sources.ids && c.positions() % W == 0 && c.positions() <= IN_PLACE_POSITIONS),
           room_size(room_size_) {}
 
@@ -48,9 +50,12 @@ struct PointPlan {
         return Parts(panels.count, least(each, POINT_PANELS));
     }
     int64_t macs() const { return c.batch * c.positions() * sources * targets; }
-    int64_t packed_size() const { return jobs.size(0) * MAX_ROWS * passes.size(0) + W; }
-    int64_t tile_size() const { return in_place ? 0 : passes.size(0) * POINT_PITCH; }
-    int64_t pitch() const { return in_place ? c.positions() : POINT_PITCH; }
+    int64_t packed_size() const { return (once ? 1 : jobs.size(0)) * MAX_ROWS * passes.size(0) + W; }
+    int64_t close_pitch() const { return ((tiles.size(0) + LINE - 1) / LINE | 1) * LINE; }
+    int64_t pitch() const { return in_place ? c.positions() : once ? close_pitch() : POINT_PITCH; }
+    int64_t tile_size() const { return in_place ? 0 : (once ? c.batch : 1) * passes.size(0) * pitch(); }
+    // The tile of an image, where all lie side by side.
+    float* tile_of(float* first, int64_t image) const { return first + (once ? image * passes.size(0) * pitch() : 0); }
     const float* terms_of(int64_t image, int64_t pass) const {
         return c.source + (image * c.source_channels + passes.first(pass)) * c.positions();
     }
@@ -84,7 +89,7 @@ static void pack_points(const PointPlan& plan, int64_t first, int64_t count, int
                           runs.size(r), rows);
             } else if (c.transposed && !c.targets.ids) {
                 for (int64_t t = from_term; t < from_term + runs.size(r); ++t)
-                    copy_floats(to + t * rows, from[0] + id_of(c.sources, begin + t) * c.weight_inner, rows);
+                    copy_few(to + t * rows, from[0] + id_of(c.sources, begin + t) * c.weight_inner, rows);
             } else {
                 for (int64_t t = from_term; t < from_term + runs.size(r); ++t) {
                     const int64_t at = c.weight_of(id_of(c.sources, begin + t), 0) - c.weight;
@@ -96,22 +101,26 @@ static void pack_points(const PointPlan& plan, int64_t first, int64_t count, int
     }
 }
 
+// Lanes to spare hold zeros: numbers that happen to lie there may be subnormal.
 static void copy_points(const PointPlan& plan, int64_t image, int64_t part, int64_t pass, float* tile) {
     const Correlation& c = plan.c;
+    const int64_t width = plan.tiles.size(part), last = width / W * W;
     const float* from = c.source + image * c.source_channels * c.positions() + plan.tiles.first(part);
-    for (int64_t t = 0; t < plan.passes.size(pass); ++t)
-        copy_floats(tile + t * POINT_PITCH, from + id_of(c.sources, plan.passes.first(pass) + t) * c.positions(),
-                    plan.tiles.size(part));
+    for (int64_t t = 0; t < plan.passes.size(pass); ++t) {
+        float* to = tile + t * plan.pitch();
+        if (width > last) store(to + last, zero());
+        copy_floats(to, from + id_of(c.sources, plan.passes.first(pass) + t) * c.positions(), width);
+    }
 }
 
-// One tile of positions of an image with the packed panels of a job.
-static void multiply_points(const PointPlan& plan, int64_t image, int64_t part, int64_t pass, int64_t job,
-                            const float* packed, const float* tile) {
+// One tile of positions of an image with packed panels.
+static void multiply_points(const PointPlan& plan, int64_t image, int64_t part, int64_t pass, int64_t first,
+                            int64_t count, const float* packed, const float* tile) {
     const Correlation& c = plan.c;
     const int64_t width = plan.tiles.size(part), terms = plan.passes.size(pass);
     Vector vectors[POINT_POSITIONS / W];
     for (int64_t q = 0; q < width; q += W) vectors[q / W] = {q, q, least(W, width - q)};
-    for (int64_t p = plan.jobs.first(job); p < plan.jobs.first(job) + plan.jobs.size(job); ++p) {
+    for (int64_t p = first; p < first + count; ++p) {
         const int64_t m = plan.panels.first(p), rows = plan.panels.size(p);
         const Product product{
             .a = packed,
@@ -142,13 +151,21 @@ static efl_status correlate_points(const Correlation& c, int64_t room_size, cons
         float *packed = plan.packed + thread * plan.packed_size(), *tile = plan.tile + thread * plan.tile_size();
         float* room = plan.room + thread * plan.room_size;
         for (int64_t pass = 0; pass < plan.passes.count; ++pass) {
-            pack(plan, plan.jobs.first(job), plan.jobs.size(job), pass, packed, room);
+            const int64_t first = plan.jobs.first(job), count = plan.jobs.size(job);
+            const auto multiply = [&](int64_t image, int64_t part, int64_t panel, int64_t panels) {
+                const float* terms = plan.in_place ? plan.terms_of(image, pass) : plan.tile_of(tile, image);
+                multiply_points(plan, image, part, pass, panel, panels, packed, terms);
+            };
+            if (!plan.once) pack(plan, first, count, pass, packed, room);
             for (int64_t image = 0; image < c.batch; ++image)
                 for (int64_t part = 0; part < plan.tiles.count; ++part) {
-                    if (!plan.in_place) copy_points(plan, image, part, pass, tile);
-                    multiply_points(plan, image, part, pass, job, packed,
-                                    plan.in_place ? plan.terms_of(image, pass) : tile);
+                    if (!plan.in_place) copy_points(plan, image, part, pass, plan.tile_of(tile, image));
+                    if (!plan.once) multiply(image, part, first, count);
                 }
+            for (int64_t p = first; plan.once && p < first + count; ++p) {
+                pack(plan, p, 1, pass, packed, room);
+                for (int64_t image = 0; image < c.batch; ++image) multiply(image, 0, p, 1);
+            }
         }
     });
     return EFL_OK;

@@ -110,9 +110,9 @@ static bool packs_runs(const Correlation& c, const CorrelationPlan& plan) {
 }
 
 // The weights of sources [first, first + count) of a group for `rows` targets from the one numbered `target`:
-// [source][tap][target].
+// [source][tap][target]. alone: up to W floats past them may be overwritten.
 static void pack_panel(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g, int64_t target,
-                       int64_t rows, int64_t first, int64_t count, float* to) {
+                       int64_t rows, int64_t first, int64_t count, float* to, bool alone = false) {
     const int64_t taps = c.taps();
     const float* from[MAX_ROWS];
     for (int64_t m = 0; m < rows; ++m)
@@ -130,7 +130,7 @@ static void pack_panel(const Correlation& c, const CorrelationPlan& plan, const 
         }
         return;
     }
-    const bool by_words = W == 4 && rows >= W && taps >= 4 && has_all_taps(c, plan);
+    const bool by_words = (alone || (W == 4 && rows >= W)) && taps >= 4 && has_all_taps(c, plan);
     for (int64_t s = first; s < first + count; ++s, to += taps * rows) {
         const int64_t at = c.weight_of(id_of(c.sources, g.source + s), 0) - c.weight_of(id_of(c.sources, g.source), 0);
         const float* source[MAX_ROWS];
@@ -152,6 +152,10 @@ static void pack_weights(const Correlation& c, const CorrelationPlan& plan, cons
             pack_panel(
                 c, plan, g, panels.first(p), panels.size(p), runs.first(r), runs.size(r),
                 plan.packed + g.weights + (panels.first(p) * g.sources + runs.first(r) * panels.size(p)) * c.taps());
+}
+
+// What the sums of a group's targets start from.
+static void begin_sums(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g) {
     for (int64_t m = 0; m < g.targets; ++m)
         plan.start[g.target + m] = c.bias ? c.bias[id_of(c.targets, g.target + m)] : 0;
 }
@@ -210,7 +214,10 @@ static efl_status correlate_rows(const Correlation& c) {
     tabulate_vectors(c, plan);
     for (int64_t i = 0; i < plan.rows(c); ++i)
         plan.row[i] = plan.spread ? i * plan.apart_step(c) : id_of(c.targets, i) * c.target_plane;
-    each_group(c, [&](const ChannelGroup& g) { pack_weights(c, plan, g); });
+    each_group(c, [&](const ChannelGroup& g) {
+        begin_sums(c, plan, g);
+        pack_weights(c, plan, g);
+    });
     zero_floats(plan.planes, plan.blocks * plan.planes_size(c));
     const Parts images(c.batch, (c.batch + plan.blocks - 1) / plan.blocks);
     parallel(images.count, [&](int64_t block) {

@@ -11,13 +11,16 @@ struct SmallPlan {
     CorrelationPlan plan;
     Parts chunks, jobs;  // images in chunks; chunks of one thread
     int64_t positions;   // of the largest chunk
+    bool once;           // one tile has all positions, so a packed weight would be read once
     int64_t *base, *step;
     float *planes, *tile, *results;
 
     explicit SmallPlan(const Correlation& c)
         : plan(c, false), chunks(c.batch, fitting(c)),
-          jobs(Parts::into(chunks.count, least(chunks.count, plan.blocks))), positions(chunks.size(0) * c.positions()) {
+          jobs(Parts::into(chunks.count, least(chunks.count, plan.blocks))), positions(chunks.size(0) * c.positions()),
+          once(chunks.count == 1 && positions <= TILE_POSITIONS && plan.sources > 0 && c.taps() <= SMALL_TERMS) {
         plan.blocks = 0;  // its planes hold one image; here a job keeps those of a chunk
+        if (once) plan.weights = MAX_ROWS * SMALL_TERMS;
     }
 
     // Images of a chunk.
@@ -27,7 +30,9 @@ struct SmallPlan {
         return fit < 1 ? 1 : least(fit, share);
     }
     int64_t planes_size(const Correlation& c) const { return chunks.size(0) * plan.sources * c.planes.size() + W; }
-    int64_t tile_size() const { return SMALL_TERMS * TILE_POSITIONS + W; }
+    int64_t tile_size(const Correlation& c) const {
+        return (once ? plan.sources * c.taps() : SMALL_TERMS) * TILE_POSITIONS + W;
+    }
     int64_t results_size() const { return plan.targets * positions; }
 
     void lay_out(const Correlation& c, Carve& carve) {
@@ -35,7 +40,7 @@ struct SmallPlan {
         base = carve.take<int64_t>(positions);
         step = carve.take<int64_t>(SMALL_TERMS);
         planes = carve.take<float>(jobs.count * planes_size(c));
-        tile = carve.take<float>(jobs.count * tile_size());
+        tile = carve.take<float>(jobs.count * tile_size(c));
         results = carve.take<float>(jobs.count * results_size());
     }
 };
@@ -54,10 +59,14 @@ struct Run {
     int64_t from, to;
 };
 
-// The runs, of up to a vector, of positions [first, first + width); how many there are.
+constexpr int64_t MOST_RUNS = TILE_POSITIONS + 1;
+
+// The runs, of up to a vector, of positions [first, first + width); how many there are. The first one gives the lanes
+// of a second vector that no position needs numbers of the plane, as what lies there may be subnormal.
 static int64_t find_runs(const Correlation& c, const int64_t* base, int64_t first, int64_t width, Run* runs) {
     const int64_t cols = c.planes.cols.count;
     int64_t count = 0;
+    if (width > W) runs[count++] = Run{base[first], W};
     for (int64_t n = 0; n < width; n += least(cols - (first + n) % cols, W)) runs[count++] = Run{base[first + n], n};
     return count;
 }
@@ -81,7 +90,7 @@ static void correlate_positions(const Correlation& c, const SmallPlan& small, co
         for (int64_t i = 0; i < tiles.count; ++i) {
             const int64_t t = passes.first(k), count = terms > 0 ? passes.size(k) : 0, width = tiles.size(i),
                           at = tiles.first(i);
-            Run runs[TILE_POSITIONS];
+            Run runs[MOST_RUNS];
             const int64_t found = find_runs(c, small.base, at, width, runs);
             gather_tile(planes, small.plan.off + t, count, runs, found, tile);
             const Vector vectors[2] = {{0, at, least(W, width)}, {W, at + W, width - W}};
@@ -102,6 +111,38 @@ static void correlate_positions(const Correlation& c, const SmallPlan& small, co
         }
 }
 
+// The same for a single tile: a panel's weights for a few sources are packed where they stay in L1 until they are used.
+// Weights are read in the order in which they lie in memory.
+static void correlate_once(const Correlation& c, const SmallPlan& small, const float* planes, int64_t width,
+                           float* tile, float* results) {
+    const int64_t taps = c.taps();
+    const Parts passes(small.plan.sources, SMALL_TERMS / taps), panels(small.plan.targets, MAX_ROWS);
+    Run runs[MOST_RUNS];
+    const int64_t found = find_runs(c, small.base, 0, width, runs);
+    gather_tile(planes, small.plan.off, small.plan.sources * taps, runs, found, tile);
+    const Vector vectors[2] = {{0, 0, least(W, width)}, {W, W, width - W}};
+    const auto add = [&](const ChannelGroup& g, int64_t k, int64_t p) {
+        const int64_t m = panels.first(p), rows = panels.size(p), first = passes.first(k);
+        pack_panel(c, small.plan, g, m, rows, first, passes.size(k), small.plan.packed, true);
+        const Product product{
+            .a = small.plan.packed,
+            .b = tile + first * taps * TILE_POSITIONS,
+            .off = small.step,
+            .terms = passes.size(k) * taps,
+            .start = k ? nullptr : small.plan.start + m,
+            .c = results,
+            .row = small.plan.row + m,
+            .vectors = vectors,
+        };
+        outer_product(product, rows, width > W ? 2 : 1);
+    };
+    each_group(c, [&](const ChannelGroup& g) {
+        for (int64_t i = 0; i < passes.count * panels.count; ++i)
+            if (c.transposed) add(g, i / panels.count, i % panels.count);
+            else add(g, i % passes.count, i / passes.count);
+    });
+}
+
 static void write_images(const Correlation& c, const SmallPlan& small, int64_t first, int64_t count,
                          const float* results) {
     for (int64_t n = 0; n < count; ++n)
@@ -117,7 +158,7 @@ static void correlate_chunk(const Correlation& c, const SmallPlan& small, int64_
         small.plan.cells.fill(
             c.source + ((first + i / sources) * c.source_channels + id_of(c.sources, i % sources)) * source_plane,
             planes + i * c.planes.size());
-    correlate_positions(c, small, planes, count * c.positions(), tile, results);
+    (small.once ? correlate_once : correlate_positions)(c, small, planes, count * c.positions(), tile, results);
     write_images(c, small, first, count, results);
 }
 
@@ -127,10 +168,13 @@ static efl_status correlate_small(const Correlation& c) {
     tabulate_terms(c, small.plan);
     tabulate_bases(c, small);
     for (int64_t m = 0; m < small.plan.targets; ++m) small.plan.row[m] = m * small.positions;
-    each_group(c, [&](const ChannelGroup& g) { pack_weights(c, small.plan, g); });
+    each_group(c, [&](const ChannelGroup& g) {
+        begin_sums(c, small.plan, g);
+        if (!small.once) pack_weights(c, small.plan, g);
+    });
     zero_floats(small.planes, small.jobs.count * small.planes_size(c));
     parallel(small.jobs.count, [&](int64_t j) {
-        float *planes = small.planes + j * small.planes_size(c), *tile = small.tile + j * small.tile_size(),
+        float *planes = small.planes + j * small.planes_size(c), *tile = small.tile + j * small.tile_size(c),
               *results = small.results + j * small.results_size();
         for (int64_t k = small.jobs.first(j); k < small.jobs.first(j) + small.jobs.size(j); ++k)
             correlate_chunk(c, small, small.chunks.first(k), small.chunks.size(k), planes, tile, results);

@@ -139,13 +139,15 @@ static void fill_row_tiles(const Winograd& w, int64_t first, int64_t last, int64
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
     const int64_t source_plane = rows.source * cols.source, width = w.tiling.cols;
     const Axis plane_cols = forward_axis(cols.source, 2 * width, 3, 1, -cols.origin, 1);
+    for (int64_t s = first; s < last; ++s)
+        clear_spare_tiles(tiles + s * w.pitch, w.tiling.tiles(chunk), POINTS, w.tiles_step());
     w.tiling.each_strip(chunk, [&](const Strip& strip) {
         const Planes planes(forward_axis(rows.source, 2 * strip.rows, 3, 1, -rows.origin - 2 * strip.first, 1),
                             plane_cols);
         const float* source = c.source + strip.image * c.source_channels * source_plane;
         CellBlock block;
         const CellCopies cells = planes.copies(&block);
-        zero_floats(plane, planes.size());
+        zero_floats(plane, w.plane_size());
         for (int64_t s = first; s < last; ++s) {
             cells.fill(source + id_of(c.sources, s) * source_plane, plane);
             transform_plane(plane, planes.pitch, strip.rows, width, tiles + s * w.pitch, w.tiles_step());

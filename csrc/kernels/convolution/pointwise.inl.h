@@ -62,7 +62,7 @@ static void pack_columns(const PointPlan& plan, const StoredWeight& weight, int6
                 copy_row_vectors<MAX_ROWS / W>(to + t * rows, 0, wide + m - start, 0, 1, rows);
             else if (c.targets.ids)
                 for (int64_t k = 0; k < rows; ++k) to[t * rows + k] = wide[c.targets.ids[m + k] - start];
-            else copy_floats(to + t * rows, wide + m - start, rows);
+            else copy_few(to + t * rows, wide + m - start, rows);
             to += rows * terms;
         }
     }

@@ -225,12 +225,14 @@ template <class Way>
 static void fill_row_points(const Strided<Way>& s, int64_t chunk, int64_t first, int64_t last, float* plane) {
     const int64_t source_plane = s.rows.source * s.cols.source;
     float* to = s.tiles;
+    for (int64_t k = first; k < last; ++k)
+        clear_spare_tiles(to + k * s.pitch, s.tiling.tiles(chunk), Way::data * Way::data, s.tiles_step());
     s.tiling.each_strip(chunk, [&](const Strip& strip) {
         const Planes planes = s.planes_of(strip);
         const float* image = s.c.source + strip.image * s.c.source_channels * source_plane;
         CellBlock block[2];
         const CellCopies cells = planes.copies(block);
-        zero_floats(plane, planes.size());
+        zero_floats(plane, s.planes_size());
         for (int64_t k = first; k < last; ++k) {
             prefetch_plane(image + id_of(s.c.sources, least(k + 1, last - 1)) * source_plane, source_plane);
             cells.fill(image + id_of(s.c.sources, k) * source_plane, plane);
