@@ -4,9 +4,13 @@
 #include "micro.h"
 
 #include "../micro/rectifier.inl.h"
+#include "../micro/winners.inl.h"
 #include "../kernels/norm/statistics.inl.h"
 #include "../kernels/norm/features.inl.h"
 #include "../kernels/norm/plain.inl.h"
+#include "../kernels/norm/gradient.inl.h"
+#include "../kernels/norm/line.inl.h"
+#include "../kernels/norm/halved.inl.h"
 #include "../kernels/norm/relu.inl.h"
 #include "../kernels/norm/relu_eval.inl.h"
 #include "../kernels/norm/lanes.inl.h"

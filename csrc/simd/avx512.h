@@ -97,13 +97,35 @@ static inline vf pair_evens(vf a, vf b) { return _mm512_shuffle_ps(a, b, 0x88); 
 static inline vf pair_odds(vf a, vf b) { return _mm512_shuffle_ps(a, b, 0xdd); }
 static inline vf join_low(vf a, vf b) { return _mm512_unpacklo_ps(a, b); }
 static inline vf join_high(vf a, vf b) { return _mm512_unpackhi_ps(a, b); }
-static inline vf in_pair_order(const float* p, const float* q) {
-    const vf v = _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
+static inline vf in_pair_order(vf v) {
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15), v);
+}
+static inline vf in_pair_order(const float* p, const float* q) {
+    return in_pair_order(_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1));
 }
 static inline vf in_pair_order(vf a, vf b) {
     return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23), b);
 }
+
+// Lanes are chosen by masks. See winners.inl.h.
+#define EFL_WINNERS
+struct Winners {
+    vf gradients;
+    __mmask16 left;
+
+    explicit Winners(vf g) : gradients(g), left(0xffff) {}
+    vf add_first(vf a, vf x, vf best, vf c) {
+        const __mmask16 taken = _mm512_mask_cmp_ps_mask(left, x, best, _CMP_EQ_OQ);
+        left = _kandn_mask16(taken, left);
+        return _mm512_mask3_fmadd_ps(a, gradients, c, taken);
+    }
+    vf add_left(vf a, vf c) const { return _mm512_mask3_fmadd_ps(a, gradients, c, left); }
+};
+
+// The lanes of `bits`, from where lane 0 would lie at p: the others are 0, or of v. Other lanes are not read.
+#define EFL_LOADS_LANES
+static inline vf load_bits(const float* p, unsigned bits) { return _mm512_maskz_loadu_ps(__mmask16(bits), p); }
+static inline vf load_over(vf v, const float* p, unsigned bits) { return _mm512_mask_loadu_ps(v, __mmask16(bits), p); }
 
 static inline vf gather_bits(vf v, unsigned bits) { return _mm512_maskz_compress_ps(__mmask16(bits), v); }
 static inline void scatter_bits(float* p, vf v, unsigned bits) {

@@ -18,6 +18,7 @@ PLANES = [
     *((1, 2, 6, 8), (2, 2, 7, 4), (1, 2, 10, 17)),  # an odd number of rows of windows, in pairs where they are narrow
     (17, 4, 2, 2),
     (1, 6, 9, 34),
+    *((19, 3, 6, 6), (6, 2, 19, 19), (33, 2, 7, 9), (3, 2, 8, 8)),  # windows across rows and planes, some planes left
 ]
 ROWS = [(2, 3, 1, 7), (1, 2, 1, 1), (5, 4), (2, 6, 33), (3, 2, 40)]  # no window fits, or no two axes of pixels
 FEATURES = [(9, 19), (140, 33)]

@@ -140,14 +140,6 @@ static void fill_windows(const WindowPlan& w, int64_t first, int64_t count, floa
 static void write_taps(const WindowPlan& w, const float* from, int64_t step, float* to) {
     const efl_conv2d& c = w.c;
     const int64_t first = w.cols.first * c.stride_w - c.pad_w;  // or before it
-    if (c.stride_w == 2 && c.kernel_w == 2) {
-        const int64_t skipped = first < 0 ? 1 : 0, start = first + skipped,
-                      count = least(c.width - start, 2 * w.cols.count - skipped);
-        const float *even = skipped ? from + step : from, *odd = skipped ? from + 1 : from + step;
-        for (int64_t q = 0; q < count; q += 2 * W)
-            store_zipped(to + start + q, load(even + q / 2), load(odd + q / 2), least(2 * W, count - q));
-        return;
-    }
     for (int64_t t = 0; t < c.kernel_w; ++t, from += step)
         for (int64_t q = 0; q < w.cols.count; ++q) {
             const int64_t at = first + q * c.stride_w + t;
@@ -155,15 +147,44 @@ static void write_taps(const WindowPlan& w, const float* from, int64_t step, flo
         }
 }
 
-// The results of one target and image: [tap][position], the taps `pitch` floats apart.
-static void write_windows(const WindowPlan& w, const float* from, float* to) {
+// Where the rows of two taps at a stride of 2 go: inputs [start, start + count) of a row.
+struct ZippedRow {
+    int64_t skipped, start, count;
+
+    explicit ZippedRow(const WindowPlan& w)
+        : skipped(w.cols.first * 2 < w.c.pad_w ? 1 : 0), start(w.cols.first * 2 - w.c.pad_w + skipped),
+          count(least(w.c.width - start, 2 * w.cols.count - skipped)) {}
+    void write(const float* from, int64_t step, float* to) const {
+        const float *even = skipped ? from + step : from, *odd = skipped ? from + 1 : from + step;
+        if (count <= W) return store_n(to + start, zip_low(load(even), load(odd)), int(count));
+        for (int64_t q = 0; q < count; q += 2 * W)
+            store_zipped(to + start + q, load(even + q / 2), load(odd + q / 2), least(2 * W, count - q));
+    }
+};
+
+// The results of one target and image: [tap][position], the taps `pitch` floats apart. write(from, step, to) a row of
+// them.
+template <class Write>
+static inline void write_windows(const WindowPlan& w, const float* from, float* to, const Write& write) {
     const efl_conv2d& c = w.c;
-    for (int64_t r = 0; r < w.rows.count; ++r, from += w.cols.count)
-        for (int64_t t = 0; t < c.kernel_h; ++t) {
-            const int64_t h = (w.rows.first + r) * c.stride_h - c.pad_h + t;
-            if (h < 0 || h >= c.height) continue;
-            write_taps(w, from + t * c.kernel_w * w.pitch, w.pitch, to + h * c.width);
-        }
+    const int64_t top = w.rows.first * c.stride_h - c.pad_h;
+    for (int64_t t = 0; t < c.kernel_h; ++t) {
+        const Inside met(c.height, w.rows.count, c.stride_h, top + t);
+        const float* row = from + t * c.kernel_w * w.pitch + met.first * w.cols.count;
+        float* inputs = to + (top + t + met.first * c.stride_h) * c.width;
+        for (int64_t r = met.first; r < met.end; ++r, row += w.cols.count, inputs += c.stride_h * c.width)
+            write(row, w.pitch, inputs);
+    }
+}
+
+static void write_windows(const WindowPlan& w, const float* from, float* to) {
+    if (w.c.stride_w == 2 && w.c.kernel_w == 2)
+        write_windows(w, from, to, [zipped = ZippedRow(w)](const float* taps, int64_t step, float* inputs) {
+            zipped.write(taps, step, inputs);
+        });
+    else
+        write_windows(w, from, to,
+                      [&](const float* taps, int64_t step, float* inputs) { write_taps(w, taps, step, inputs); });
 }
 
 // Row h of one target's inputs in an image: the sums of what the windows that meet them give, [tap][position].
