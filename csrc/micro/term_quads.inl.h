@@ -96,8 +96,8 @@ __attribute__((always_inline)) static inline int64_t add_quads(const float* a, c
         };
         EFL_PRAGMA(GCC unroll 1)
         for (const int64_t* const most = last - 7 * QUAD; ahead <= most; ahead += 8 * QUAD)
-            step(Quads<0>{}), step(Quads<1>{}), step(Quads<2>{}), step(Quads<3>{}), step(Quads<4>{}),
-                step(Quads<5>{}), step(Quads<6>{}), step(Quads<7>{});
+            step(Quads<0>{}), step(Quads<1>{}), step(Quads<2>{}), step(Quads<3>{}), step(Quads<4>{}), step(Quads<5>{}),
+                step(Quads<6>{}), step(Quads<7>{});
         EFL_PRAGMA(GCC unroll 1)
         for (; ahead <= last; ahead += QUAD) step(Quads<0>{});
         add_three(), add_last();
