@@ -58,6 +58,11 @@ static void fill_block(const Int8Layer& l, const float* image, int64_t block, fl
         write_codes(from, r * l.c.width, l.c.width, inverse, to + ((r + l.c.pad_h) * l.cols + l.c.pad_w) * CODES);
 }
 
+// The codes of an image of one cell, whose channels lie side by side in packed memory, too.
+static void write_channels(const float* __restrict x, int64_t count, float inverse, Code* __restrict to) {
+    for (int64_t k = 0; k < count; ++k) to[k] = Code(int32_t(code_of(x[k], inverse) << 16) >> 16) ^ Code(OFFSET);
+}
+
 // The codes of an image, and the value of code 1.
 static float fill_image(const Int8Layer& l, const float* image, Code* to) {
     const uint32_t largest = largest_magnitude(image, l.c.in_channels * l.cells());
@@ -65,7 +70,10 @@ static float fill_image(const Int8Layer& l, const float* image, Code* to) {
     float magnitude;
     __builtin_memcpy(&magnitude, &largest, sizeof magnitude);
     const float inverse = is_zero || !is_finite ? 0.0f : MOST_CODE / magnitude;
-    if (l.c.pad_h || l.c.pad_w) std::memset(to, OFFSET, size_t(l.image_codes()) * sizeof(Code));
-    for (int64_t k = 0; k < l.blocks; ++k) fill_block(l, image, k, inverse, to + k * l.rows * l.cols * CODES);
+    const bool is_padded = l.c.pad_h || l.c.pad_w;
+    if (is_padded) std::memset(to, OFFSET, size_t(l.image_codes()) * sizeof(Code));
+    if (l.cells() == 1 && !is_padded) write_channels(image, l.c.in_channels, inverse, to);
+    else
+        for (int64_t k = 0; k < l.blocks; ++k) fill_block(l, image, k, inverse, to + k * l.rows * l.cols * CODES);
     return is_zero ? 0.0f : is_finite ? magnitude / MOST_CODE : NAN;
 }

@@ -1,7 +1,9 @@
 // Weights in packed memory, a vector of outputs at a time.
 
-// Whether codes lie as the groups of a sum already.
-static bool lie_in_groups(const Int8Layer& l) { return sizeof(Code) == 1 && l.c.in_channels % CODES == 0; }
+// Whether codes lie as the groups of a sum already, where they may be read by four bytes.
+static bool lie_in_groups(const Int8Layer& l, const int8_t* codes) {
+    return sizeof(Code) == 1 && l.c.in_channels % CODES == 0 && reinterpret_cast<uintptr_t>(codes) % 4 == 0;
+}
 
 // The codes of an output as the groups of a sum, [tap][block][CODES], of codes [tap][channel].
 static void stage_row(const Int8Layer& l, const int8_t* __restrict from, Code* __restrict to) {
@@ -43,7 +45,7 @@ static void pack_vector(const Int8Layer& l, const int8_t* codes, int64_t v, Code
         const bool is_there = out < l.c.out_channels;
         starts[m] = is_there && OFFSET ? -OFFSET * sum_of(from, terms) : 0;
         rows[m] = staged + m * row;
-        if (is_there && lie_in_groups(l)) rows[m] = reinterpret_cast<const Code*>(from);
+        if (is_there && lie_in_groups(l, codes)) rows[m] = reinterpret_cast<const Code*>(from);
         else if (is_there) stage_row(l, from, staged + m * row);
         else std::memset(staged + m * row, 0, size_t(row) * sizeof(Code));
     }
