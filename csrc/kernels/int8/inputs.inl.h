@@ -25,25 +25,25 @@ static inline uint32_t code_of(float value, float inverse) { return bits_of(valu
 constexpr int IN_WORD = 4 / int(sizeof(Code));  // codes of four bytes
 constexpr int WORDS = CODES / IN_WORD;
 
-// Codes [cell][CODES] of cells that lie side by side, of CODES channels.
-static void write_codes(const float* const (&x)[CODES], int64_t first, int64_t count, float inverse, Code* to) {
+constexpr int64_t CELLS = 64;  // that are rounded together
+
+// Codes [cell][CODES] of up to CELLS cells that lie side by side, from the cell `first` on of CODES channels: four
+// bytes in the place of a float, which are moved alone.
+static void round_cells(const float* const (&x)[CODES], int64_t first, int64_t count, float inverse, float* to) {
     constexpr uint32_t LOW = IN_WORD == 4 ? 0xff : 0xffff, OFFSETS = uint32_t(OFFSET) * 0x01010101u;
-    uint32_t words[64 * WORDS];
-    for (int64_t done = 0; done < count; done += 64) {
-        const int64_t n = least(64, count - done);
-        EFL_UNROLL
-        for (int w = 0; w < WORDS; ++w) {
-            const float* from[IN_WORD];
-            for (int k = 0; k < IN_WORD; ++k) from[k] = x[w * IN_WORD + k] + first + done;
-            for (int64_t i = 0; i < n; ++i) {
-                uint32_t word = 0;
-                EFL_UNROLL
-                for (int k = 0; k < IN_WORD; ++k) word |= (code_of(from[k][i], inverse) & LOW) << (32 / IN_WORD * k);
-                words[i * WORDS + w] = word ^ OFFSETS;
-            }
+    uint32_t words[CELLS * WORDS];
+    EFL_UNROLL
+    for (int w = 0; w < WORDS; ++w) {
+        const float* from[IN_WORD];
+        for (int k = 0; k < IN_WORD; ++k) from[k] = x[w * IN_WORD + k] + first;
+        for (int64_t i = 0; i < count; ++i) {
+            uint32_t word = 0;
+            EFL_UNROLL
+            for (int k = 0; k < IN_WORD; ++k) word |= (code_of(from[k][i], inverse) & LOW) << (32 / IN_WORD * k);
+            words[i * WORDS + w] = word ^ OFFSETS;
         }
-        __builtin_memcpy(to + done * CODES, words, size_t(n) * WORDS * 4);
     }
+    __builtin_memcpy(to, words, sizeof words);
 }
 
 // Channels beyond the last are codes of any value, which meet weights of 0.
@@ -53,9 +53,20 @@ static void fill_block(const Int8Layer& l, const float* image, int64_t block, fl
         const int64_t channel = block * CODES + k;
         from[k] = image + (channel < l.c.in_channels ? channel : block * CODES) * l.cells();
     }
-    if (l.c.pad_h == 0 && l.c.pad_w == 0) return write_codes(from, 0, l.cells(), inverse, to);
-    for (int64_t r = 0; r < l.c.height; ++r)
-        write_codes(from, r * l.c.width, l.c.width, inverse, to + ((r + l.c.pad_h) * l.cols + l.c.pad_w) * CODES);
+    const int64_t width = l.cols == l.c.width ? l.cells() : l.c.width;  // cells that stay side by side
+    float* row = reinterpret_cast<float*>(to) + (l.c.pad_h * l.cols + l.c.pad_w) * WORDS;
+    int64_t column = 0;
+    float rounded[CELLS * WORDS + W];
+    for (int64_t done = 0; done < l.cells(); done += CELLS) {
+        const int64_t count = least(CELLS, l.cells() - done);
+        round_cells(from, done, count, inverse, rounded);
+        for (int64_t i = 0, n; i < count; i += n) {
+            n = least(width - column, count - i);
+            copy_floats(row + column * WORDS, rounded + i * WORDS, n * WORDS);
+            column += n;
+            if (column == width) column = 0, row += l.cols * WORDS;
+        }
+    }
 }
 
 // The codes of an image of one cell, whose channels lie side by side in packed memory, too.
