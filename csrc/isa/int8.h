@@ -10,6 +10,7 @@
 #include "../kernels/int8/inputs.inl.h"
 #include "../kernels/int8/weights.inl.h"
 #include "../kernels/int8/tile.inl.h"
+#include "../kernels/int8/regions.inl.h"
 #include "../kernels/int8/int8.inl.h"
 
 void install_int8(Table& table);

@@ -23,10 +23,6 @@ struct Int8Layer {
     int64_t vector_codes() const { return groups * OUTS * CODES; }
     int64_t macs() const { return c.batch * positions() * c.out_channels * taps() * c.in_channels; }
 
-    void fill_positions(int64_t* at) const {
-        for (int64_t i = 0; i < out_h; ++i)
-            for (int64_t j = 0; j < out_w; ++j) *at++ = (i * c.stride_h * cols + j * c.stride_w) * CODES;
-    }
     void fill_offsets(int64_t* off) const {
         for (int64_t i = 0; i < c.kernel_h; ++i)
             for (int64_t j = 0; j < c.kernel_w; ++j)

@@ -29,23 +29,8 @@ static void put_side_by_side(const Int8Layer& l, const Code* const (&rows)[OUTS]
     for (int64_t g = 0; g < l.groups; ++g) settle(to + g * OUTS * CODES);
 }
 
-// Where the sums of a vector begin: -OFFSET times the sum of each output's weights.
-static void start_sums(const Int8Layer& l, const Code* packed, int32_t* starts) {
-    int32_t sums[OUTS * AT_ONCE] = {};
-    Code ones[CODES];
-    for (int k = 0; k < CODES; ++k) ones[k] = 1;
-    const Code* at[AT_ONCE];
-    for (int k = 0; k < AT_ONCE; ++k) at[k] = ones;
-    Sums found = no_sums();
-    const Inputs one = load_inputs(at, 0);
-    for (int64_t g = 0; OFFSET && g < l.groups; ++g)
-        found = add_products(found, load_weights(packed + g * OUTS * CODES), one);
-    store_sums(found, sums, OUTS);
-    for (int m = 0; m < OUTS; ++m) starts[m] = -OFFSET * sums[m];
-}
-
-// Vector v of the weights, and where its sums begin. `staged` has room for OUTS rows.
-static void pack_vector(const Int8Layer& l, const int8_t* codes, int64_t v, Code* staged, Code* to, int32_t* starts) {
+// Vector v of the weights. `staged` has room for OUTS rows.
+static void pack_vector(const Int8Layer& l, const int8_t* codes, int64_t v, Code* staged, Code* to) {
     const int64_t terms = l.taps() * l.c.in_channels, row = l.groups * CODES;
     const Code* rows[OUTS];
     for (int64_t m = 0; m < OUTS; ++m) {
@@ -58,5 +43,4 @@ static void pack_vector(const Int8Layer& l, const int8_t* codes, int64_t v, Code
         else std::memset(staged + m * row, 0, size_t(row) * sizeof(Code));
     }
     put_side_by_side(l, rows, to);
-    start_sums(l, to, starts);
 }
