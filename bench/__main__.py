@@ -3,19 +3,19 @@
 The following commands have options of their own. `python -m bench papers` runs the tables of papers again. `python -m
 bench peers` times a step of other trainers. `python -m bench sparse` times masked layers. `python -m bench builds`
 times two builds of edgefl. `python -m bench build` prints what a build takes. `python -m bench calls` times the calls
-of a step one by one. `python -m bench int8` quantises models. `python -m bench arm` counts instructions on 64-bit ARM.
-`python -m bench ray` times rounds on a Ray cluster. `python -m bench flower` runs our methods in a deployment of
-Flower. `python -m bench flower-devices` runs devices without Flower in such a deployment. `python -m bench converted`
-times converted torch modules. `python -m bench energy` prints the joules of a step, where the machine tells them.
-`python -m bench throughputs` serves devices of unlike speed, and `python -m bench waiting` lets such devices wait for
-each other, or not. `python -m bench latex` compiles the tables of a run with LaTeX. `python -m bench page` prints what
-a page costs a server. `python -m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times
-steps on a GPU, and `python -m bench cuda-kernels` times their kernels. `python -m bench pictures` draws pictures of
-runs. `python -m bench trained-part` trains parts of MobileNetV2. `python -m bench collection` converts models that
-people bring, and checks them. `python -m bench language` trains a transformer of characters. `python -m bench
-segmentation` trains a U-Net on pictures. `python -m bench fine-tuning` trains parts of a pretrained network in a
-federation. `python -m bench secure` tries secure aggregation. `python -m bench adapters` trains low-rank adapters, and
-takes steps within memory limits."""
+of a step one by one. `python -m bench int8` quantises models, and `python -m bench int8-activations` evaluates models
+with int8 activations. `python -m bench arm` counts instructions on 64-bit ARM. `python -m bench ray` times rounds on a
+Ray cluster. `python -m bench flower` runs our methods in a deployment of Flower. `python -m bench flower-devices` runs
+devices without Flower in such a deployment. `python -m bench converted` times converted torch modules. `python -m bench
+energy` prints the joules of a step, where the machine tells them. `python -m bench throughputs` serves devices of
+unlike speed, and `python -m bench waiting` lets such devices wait for each other, or not. `python -m bench latex`
+compiles the tables of a run with LaTeX. `python -m bench page` prints what a page costs a server. `python -m bench
+frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU, and `python -m bench
+cuda-kernels` times their kernels. `python -m bench pictures` draws pictures of runs. `python -m bench trained-part`
+trains parts of MobileNetV2. `python -m bench collection` converts models that people bring, and checks them. `python -m
+bench language` trains a transformer of characters. `python -m bench segmentation` trains a U-Net on pictures. `python
+-m bench fine-tuning` trains parts of a pretrained network in a federation. `python -m bench secure` tries secure
+aggregation. `python -m bench adapters` trains low-rank adapters, and takes steps within memory limits."""
 
 from __future__ import annotations
 
@@ -95,6 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
         "fine-tuning": lambda rest: importlib.import_module("bench.fine_tuning.command").main(rest),  # it needs torch
         "flower": deployment.main,
         "flower-devices": flower_devices.main,
+        "int8-activations": lambda rest: importlib.import_module("bench.int8_activations.command").main(rest),
         "frozen": lambda rest: importlib.import_module("bench.frozen").main(rest),  # it makes its model with torch
         "language": lambda rest: importlib.import_module("bench.language.command").main(rest),  # it needs the roles
         "secure": lambda rest: importlib.import_module("bench.secure.command").main(rest),  # it needs cryptography

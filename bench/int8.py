@@ -93,15 +93,15 @@ def main(arguments: list[str]) -> int:
 
 def measure(case: Case, data_dir: str | None = None) -> Found:
     """Train the model, quantise it, and let onnxruntime run both on the test images."""
-    data = _parted(load(case.data, data_dir))
+    data = parted(load(case.data, data_dir))
     assert data.x_test is not None
-    model = _trained(case, data)
-    x, y = _inputs(data, data.x_test), data.y_test
+    model = trained(case, data)
+    x, y = inputs(data, data.x_test), data.y_test
     with tempfile.TemporaryDirectory() as folder:
         whole, small = Path(folder) / "float32.onnx", Path(folder) / "int8.onnx"
         whole.write_bytes(to_onnx(model))
         settings = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8, "per_channel": True}
-        reader = Reader(_inputs(data, data.x[: case.calibration]))
+        reader = Reader(inputs(data, data.x[: case.calibration]))
         quantize_static(whole, small, reader, quant_format=QuantFormat.QDQ, **settings)
         before, after, ours = _labels(whole, x), _labels(small, x), GraphLearner(model).predict(x).argmax(1)
         accuracy = float((before == y).mean()), float((after == y).mean())
@@ -109,7 +109,7 @@ def measure(case: Case, data_dir: str | None = None) -> Found:
     return Found(case, len(x), accuracy, float((before == after).mean()), float((before == ours).mean()), sizes)
 
 
-def _parted(data: DataSet) -> DataSet:
+def parted(data: DataSet) -> DataSet:
     """Return the data with a test part, which the digits do not have."""
     if data.x_test is not None:
         return data
@@ -118,7 +118,8 @@ def _parted(data: DataSet) -> DataSet:
     return replace(data, x=data.x[train], y=data.y[train], x_test=data.x[test], y_test=data.y[test])
 
 
-def _trained(case: Case, data: DataSet) -> Model:
+def trained(case: Case, data: DataSet) -> Model:
+    """Return the model of a case, trained on the data."""
     graph = architectures.build(case.model, data.input_shape, data.classes)
     learner = GraphLearner(Model(graph, graph.init(rng.stream(SEED, rng.INIT))))
     samples, draw = Samples(data.x, data.y, data.scale, data.shift), np.random.default_rng(SEED)
@@ -129,7 +130,8 @@ def _trained(case: Case, data: DataSet) -> Model:
     return Model(graph, {name: value.copy() for name, value in learner.read().items()})
 
 
-def _inputs(data: DataSet, x: Array) -> Array:
+def inputs(data: DataSet, x: Array) -> Array:
+    """Return samples as the model sees them."""
     return x.astype(np.float32) * np.float32(data.scale) + np.float32(data.shift)
 
 

@@ -153,6 +153,11 @@ const char* efl_isa(void);
 /* Use the best instruction set up to `name`, not while kernels run. EFL_BAD_ISA if it is unknown or this CPU lacks it.
  */
 efl_status efl_cap_isa(const char* name);
+/* The instructions that multiply int8 codes: "plain" (those of the instruction set), "vnni" (AVX-512), "dotprod" or
+ * "i8mm" (NEON). Results do not depend on them. */
+const char* efl_code_products(void);
+/* Use the best of them up to `name`, not while kernels run; for tests. EFL_BAD_ISA if this build lacks it. */
+efl_status efl_cap_code_products(const char* name);
 /* 1 if this CPU and this build can run the instruction set `name`. */
 efl_int32 efl_has_isa(const char* name);
 /* Threads of the pool, the caller included. EDGEFL_NUM_THREADS sets it at load; else efl_preferred_cores of the
@@ -293,6 +298,10 @@ efl_int64 efl_sparse_linear_words(efl_int64 out_features, efl_int64 in_features,
 /* ---- mask: booleans as bytes, near their entropy (the format: protocol/codec/entropy_code.py) -------------------- */
 
 /* @mask */
+
+/* ---- int8: products of int8 codes ---------------------------------------------------------------------------- */
+
+/* @int8 */
 
 /* ---- narrow: values in fewer bits ---------------------------------------------------------------------------- */
 

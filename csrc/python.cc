@@ -116,6 +116,12 @@ PYBIND11_MODULE(_core, m) {
             throw py::value_error("cap_isa: name has value '" + name +
                                   "'; expected an instruction set that this CPU and build have");
     });
+    m.def("code_products", [] { return std::string(efl_code_products()); });
+    m.def("cap_code_products", [](const std::string& name) {
+        if (efl_cap_code_products(name.c_str()) != EFL_OK)
+            throw py::value_error("cap_code_products: name has value '" + name +
+                                  "'; expected instructions that this build has");
+    });
     m.def("threads", [] { return efl_threads(); });
     m.def("set_threads", [](int threads) {
         py::gil_scoped_release released;

@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     if arguments and arguments[0] == "mca":
         return importlib.import_module("bench.arm.mca").main(arguments[1:])
     if arguments and arguments[0] == "bodies":
-        return bodies.main(arguments[1:], _folder())
+        return bodies.main(arguments[1:], default_folder())
     options = _parser().parse_args(arguments)
     try:
         counts = list(_counts(options))
@@ -149,7 +149,7 @@ def _print_verdicts(model: str, counts: Sequence[Count]) -> None:
         print(f"{model}: {what}: {ratio:.3f}, asked at most {bar:.3g}: {'met' if ratio <= bar else 'missed'}")
 
 
-def _folder() -> Path:
+def default_folder() -> Path:
     """Return the folder in which scripts/arm.sh prepare makes what counting needs."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "edgefl-arm"
     return Path(os.environ.get("EDGEFL_ARM", cache))
@@ -157,7 +157,7 @@ def _folder() -> Path:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench arm", description=__doc__)
-    folder = _folder()
+    folder = default_folder()
     parser.add_argument("--models", type=_models, default=tuple(BATCHES), help=f"of {', '.join(BATCHES)}; default: all")
     parser.add_argument("--runs", type=_runs, default=counting.RUNS, help="of edgefl, torch, mnn; default: all")
     parser.add_argument("--batch", type=int, help=f"in place of the models' own, {BATCHES}")

@@ -137,6 +137,12 @@ inline efl_status stored_bytes(efl_int64 bytes, const float* row_scale, const fl
     return bytes == (row_scale || col_scale ? 1 : 2) ? EFL_OK : EFL_BAD_SHAPE;
 }
 
+// Sums of products of int8 codes that 32 bits hold, in one group.
+inline efl_status whole_sums(const efl_conv2d& c) {
+    if (c.groups != 1) return EFL_BAD_ARGUMENT;
+    return c.in_channels * c.kernel_h * c.kernel_w > 131072 ? EFL_BAD_SHAPE : EFL_OK;
+}
+
 // Steps of an expression: known operations, which read inputs that are there, constants or earlier steps.
 inline efl_status program_steps(const efl_int32* program, efl_int64 steps, efl_int64 constants,
                                 std::initializer_list<const float*> inputs) {

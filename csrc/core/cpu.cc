@@ -1,11 +1,14 @@
 // Which instruction sets this CPU and its operating system can run, and the table filled from them.
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "dispatch.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace efl {
@@ -19,6 +22,7 @@ namespace efl {
     void install_convolution(Table&);        \
     void install_sparse(Table&);             \
     void install_sparse_convolution(Table&); \
+    void install_int8(Table&);               \
     static void install(Table& table) {      \
         install_plain(table);                \
         install_linear(table);               \
@@ -27,6 +31,7 @@ namespace efl {
         install_convolution(table);          \
         install_sparse(table);               \
         install_sparse_convolution(table);   \
+        install_int8(table);                 \
     }                                        \
     }
 EFL_ISA(scalar)
@@ -37,6 +42,18 @@ EFL_ISA(avx512)
 EFL_ISA(neon)
 #endif
 #undef EFL_ISA
+#if defined(__x86_64__)
+namespace avx512_vnni {
+void install_int8(Table&);
+}
+#elif defined(__aarch64__)
+namespace neon_dotprod {
+void install_int8(Table&);
+}
+namespace neon_i8mm {
+void install_int8(Table&);
+}
+#endif
 
 namespace {
 
@@ -68,6 +85,23 @@ bool runs_avx512() {
     if (!runs_avx2() || !has_bits(saved_state(), zmm)) return false;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && has_bits(b, f | dq | bw | vl);
 }
+
+bool runs_vnni() {
+    unsigned a, b, c, d;
+    return runs_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && has_bits(c, 1u << 11);
+}
+#elif defined(__aarch64__)
+// Whether Linux says that the processor has this capability. Elsewhere the baseline's bodies run.
+bool has_capability(unsigned long kind, unsigned long bit) {
+#if defined(__linux__)
+    return getauxval(kind) & bit;
+#else
+    return (void)kind, (void)bit, false;
+#endif
+}
+
+bool runs_dotprod() { return has_capability(16, 1ul << 20); }  // AT_HWCAP, HWCAP_ASIMDDP
+bool runs_i8mm() { return has_capability(26, 1ul << 13); }     // AT_HWCAP2, HWCAP2_I8MM
 #endif
 
 struct Isa {
@@ -86,8 +120,27 @@ const Isa ladder[] = {
 #endif
 };
 
+// Instructions for products of int8 codes that some processors of an instruction set have. Results have the bits of the
+// instruction set's own bodies.
+struct CodeProducts {
+    const char *name, *isa;
+    bool (*runs)();
+    void (*install)(Table&);
+};
+
+const CodeProducts code_products[] = {
+    {"plain", "", always, [](Table&) {}},
+#if defined(__x86_64__)
+    {"vnni", "avx512", runs_vnni, avx512_vnni::install_int8},
+#elif defined(__aarch64__)
+    {"dotprod", "neon", runs_dotprod, neon_dotprod::install_int8},
+    {"i8mm", "neon", runs_i8mm, neon_i8mm::install_int8},
+#endif
+};
+
 Table current;
 const Isa* in_use = nullptr;
+const CodeProducts *codes_in_use = code_products, *highest_codes = std::end(code_products) - 1;
 
 const Isa* find(const char* name) {
     for (const Isa& isa : ladder)
@@ -100,6 +153,13 @@ void fill(const Isa* highest) {
         if (&isa > highest || !isa.runs()) break;
         isa.install(current);
         in_use = &isa;
+    }
+    codes_in_use = code_products;
+    for (const CodeProducts& each : code_products) {
+        if (&each > highest_codes) break;
+        if (std::strcmp(each.isa, in_use->name) || !each.runs()) continue;
+        each.install(current);
+        codes_in_use = &each;
     }
 }
 
@@ -129,4 +189,16 @@ efl_status efl_cap_isa(const char* name) {
     if (!efl_has_isa(name)) return EFL_BAD_ISA;
     efl::fill(efl::find(name));
     return EFL_OK;
+}
+
+const char* efl_code_products(void) { return efl::codes_in_use->name; }
+
+efl_status efl_cap_code_products(const char* name) {
+    for (const auto& each : efl::code_products) {
+        if (!name || std::strcmp(each.name, name)) continue;
+        efl::highest_codes = &each;
+        efl::fill(efl::in_use);
+        return EFL_OK;
+    }
+    return EFL_BAD_ISA;
 }

@@ -9,3 +9,4 @@
 #include "kernels/convolution.h"
 #include "kernels/sparse.h"
 #include "kernels/sparse_convolution.h"
+#include "kernels/int8.h"

@@ -11,6 +11,7 @@ PARTS = {
     "convolution": ("convolution",),
     "sparse": ("sparse_linear",),
     "sparse_convolution": ("sparse_convolution",),
+    "int8": ("int8",),
 }
 WITHOUT_BODY = {"clip_scale", "begin_adam", "count_step"}  # a few numbers, in csrc/api
 BESIDE = {"sparse_convolution": ["sparse_conv2d_lanes"]}  # functions that are not operations

@@ -95,8 +95,9 @@ __attribute__((always_inline)) static inline int64_t add_quads(const float* a, c
             next = add_here(next, 2 * PAIR), later = add_here(later, 2 * PAIR);
         };
         EFL_PRAGMA(GCC unroll 1)
-        for (const int64_t* const most = last - 3 * QUAD; ahead <= most; ahead += 4 * QUAD)
-            step(Quads<0>{}), step(Quads<1>{}), step(Quads<2>{}), step(Quads<3>{});
+        for (const int64_t* const most = last - 7 * QUAD; ahead <= most; ahead += 8 * QUAD)
+            step(Quads<0>{}), step(Quads<1>{}), step(Quads<2>{}), step(Quads<3>{}), step(Quads<4>{}), step(Quads<5>{}),
+                step(Quads<6>{}), step(Quads<7>{});
         EFL_PRAGMA(GCC unroll 1)
         for (; ahead <= last; ahead += QUAD) step(Quads<0>{});
         add_three(), add_last();

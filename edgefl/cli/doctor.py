@@ -74,6 +74,7 @@ def describe(found: dict[str, Any]) -> str:
         *([f"reason        {found['reason']}"] if found["reason"] else []),
         *([f"advice        {COMPILER}"] if found["backend"] != "native" and not is_asked_for(found["backend"]) else []),
         *([f"instructions  {found['isa']} (available: {', '.join(found['isas'])})"] if found["isa"] else []),
+        *([f"int8 products {found['int8_products']}"] if found.get("int8_products") else []),
         *([f"threads       {found['threads']}"] if found["threads"] else []),
         *([f"cores         {describe_cores(found['cores'])}"] if found.get("cores") else []),
         f"cuda          {found['cuda']}",
@@ -102,7 +103,7 @@ def _kernels() -> dict[str, Any]:
         return {**nothing, "backend": name, "reason": reason or f"EDGEFL_KERNELS={os.environ.get('EDGEFL_KERNELS')}"}
     isas = [isa for isa in kernels.ISAS if ops.has_isa(isa)]
     found = {"backend": name, "reason": None, "isa": ops.isa(), "isas": isas, "threads": ops.threads()}
-    found["compiler"] = ops.compiler().strip()
+    found |= {"compiler": ops.compiler().strip(), "int8_products": ops.code_products()}
     return {**found, "cores": cores(ops)}
 
 

@@ -43,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="inputs: an .npy file of float32 [N, ...], an .npz file with x and perhaps scale and shift, a table, an "
         "image, or a folder of images",
     )
+    parser.add_argument(
+        "--int8-activations",
+        action="store_true",
+        help="round the inputs of convolutions and Linear layers with int8 weights to int8, which is faster and less "
+        "exact. FILE must have int8 weights",
+    )
     _add_reading(parser.add_argument_group("reading of the inputs"))
     _add_output(parser.add_argument_group("outputs of the model"))
 
@@ -124,7 +130,7 @@ def _read(options: argparse.Namespace) -> tuple[Predictor, ModelInputs]:
     for option, path in (("", options.model), ("--run ", options.run)):
         if path is not None and not path.exists():
             raise RequestError(f"{option}{path}: no such file or folder; expected one that exists")
-    model = load(options.model)
+    model = load(options.model, int8_activations=options.int8_activations)
     reading, training = Reading(drop=options.drop, axes=options.axes, size=options.image_size), None
     if options.run is not None:
         training = trained_on(options.run, options.data_dir)

@@ -7,7 +7,9 @@ extension was not built.
 from edgefl import _core
 from edgefl._core import (
     Program,
+    cap_code_products,
     cap_isa,
+    code_products,
     compiler,
     core_id,
     core_name,
@@ -26,7 +28,9 @@ from .table import TABLE
 
 __all__ = [
     "Program",
+    "cap_code_products",
     "cap_isa",
+    "code_products",
     "compiler",
     "core_id",
     "core_name",

@@ -1549,6 +1549,32 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             ),
         ),
     ),
+    "int8": (
+        Signature(
+            "conv2d_int8",
+            f"x[B,I,H,W] codes:uint8[O,Y,X,I] scale[O] bias[O]? y[B,O,P,Q]! {_CONV}",
+            "y = conv(x, weight) + bias with x rounded to int8 codes per image, and a weight of int8 codes times scale",
+            rules=(
+                "codes: I <= 131072 and Y <= 131072 and X <= 131072 and Y * X * I <= 131072: "
+                "sums of at most 131072 products",
+                "window",
+            ),
+            packs=True,
+            c=InC(
+                "conv=efl_conv2d(B,I,H,W,O,Y,X,stride,padding,dilation,1) x codes scale bias y",
+                sizes="-",
+                checks=("geometry(*conv)", "whole_sums(*conv)"),
+            ),
+            contract=(
+                "y = conv(x, weight) + bias of one group. codes [out_channels, kernel_h, kernel_w, in_channels] are "
+                "int8 and stand for code scale[o]. An image of x is rounded to codes n = round(x (127 / m)), to "
+                "nearest even, of its largest magnitude m, and y = float(sum of products of codes) ((m / 127) "
+                "scale[o]) + bias[o], each step rounded to float32. All codes are 0 where m is below 2^-100, and the "
+                "image's results are NaN where m is not finite. Sums are exact, so results have the same bits on every "
+                "instruction set. EFL_BAD_SHAPE for sums of more than 131072 products. bias may be NULL."
+            ),
+        ),
+    ),
     "narrow": (
         Signature(
             "narrow_float16",

@@ -28,27 +28,42 @@ class Predictor:
                  places. A caller may set it
     classes      class that each output stands for. None: the classes of the data, in order
     class_names  name of the class of each output. None: the classes have no names
+    int8_activations  whether predictions round the inputs of layers with int8 weights to int8
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, int8_activations: bool = False) -> None:
         model = model_files.load(path)
         classes, names = model_files.classes_of(path, model.graph), model_files.class_names_of(path, model.graph)
-        self._hold(model, classes, names)
+        self._hold(model, classes, names, int8_activations)
 
     @classmethod
     def of(
-        cls, model: Model, classes: tuple[int, ...] | None = None, class_names: tuple[str, ...] | None = None
+        cls,
+        model: Model,
+        classes: tuple[int, ...] | None = None,
+        class_names: tuple[str, ...] | None = None,
+        *,
+        int8_activations: bool = False,
     ) -> Predictor:
-        """Make the predictor of a model that is in memory already."""
+        """Make the predictor of a model that is in memory already.
+
+        int8_activations  whether predictions round the inputs of layers with int8 weights to int8
+        """
         made = cls.__new__(cls)
-        made._hold(model, classes, class_names)
+        made._hold(model, classes, class_names, int8_activations)
         return made
 
-    def _hold(self, model: Model, classes: tuple[int, ...] | None, class_names: tuple[str, ...] | None) -> None:
+    def _hold(
+        self,
+        model: Model,
+        classes: tuple[int, ...] | None,
+        class_names: tuple[str, ...] | None,
+        int8_activations: bool,
+    ) -> None:
         self.graph: Graph = model.graph
         self.class_axis = class_axis_of(model.graph)
         self.classes, self.class_names = classes, class_names
-        self._learner = GraphLearner(model)
+        self._learner = GraphLearner(model, int8_activations=int8_activations)
 
     @property
     def model(self) -> Model:
@@ -111,10 +126,12 @@ class Predictor:
         return names
 
 
-def load(path: str | os.PathLike[str]) -> Predictor:
+def load(path: str | os.PathLike[str], *, int8_activations: bool = False) -> Predictor:
     """Read the model in a file.
 
     path    name of a .safetensors file
-    Raises  GraphError if the file is not a model or contradicts itself, OSError if the file cannot be opened
+    int8_activations  whether predictions round the inputs of convolutions and Linear layers with int8 weights to int8
+    Raises  GraphError if the file is not a model or contradicts itself, or if it has no int8 weights for
+            int8_activations. OSError if the file cannot be opened
     """
-    return Predictor(path)
+    return Predictor(path, int8_activations=int8_activations)

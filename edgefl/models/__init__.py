@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgefl.models.adapters.adapter_merging import merge_adapters
     from edgefl.models.adapters.low_rank import LowRankAdapter, adapters_of, add_adapters
     from edgefl.models.graph import Graph, Model, Node, Params
-    from edgefl.models.graph.quantization import dequantize, quantize_frozen
+    from edgefl.models.graph.quantization import dequantize, quantize_frozen, quantize_model
     from edgefl.models.neurons.gather import put, take
     from edgefl.models.neurons.mask import Mask
     from edgefl.models.neurons.model_spec import ModelSpec
@@ -41,6 +41,7 @@ EXPORTS = {  # public name -> the module that defines it, which is imported when
     "merge_adapters": "edgefl.models.adapters.adapter_merging",
     "put": "edgefl.models.neurons.gather",
     "quantize_frozen": "edgefl.models.graph.quantization",
+    "quantize_model": "edgefl.models.graph.quantization",
     "take": "edgefl.models.neurons.gather",
     "values": "edgefl.models.neurons.update",
 }
@@ -67,6 +68,7 @@ __all__ = [
     "merge_adapters",
     "put",
     "quantize_frozen",
+    "quantize_model",
     "take",
     "values",
 ]

@@ -21,11 +21,11 @@ pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="libedgefl.so was n
 MOST = 2**54
 BYTES = 4096
 WITHOUT = {
-    "conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_forward", "groupnorm_lanes_forward",
-    "groupnorm_lanes_backward", "clip_scale", "begin_adam", "fill_zero", "pad_planes", "crop_planes",
-    "upsample_forward", "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step", "gru_forward",
-    "gru_backward", "rnn_forward", "rnn_backward", "resample_forward", "resample_backward", "lstm_forward",
-    "lstm_backward", "attention_forward", "attention_backward", "sdpa_forward", "sdpa_backward",
+    "conv2d_forward", "conv2d_grad_input", "conv2d_int8", "maxpool_forward", "avgpool_forward",
+    "groupnorm_lanes_forward", "groupnorm_lanes_backward", "clip_scale", "begin_adam", "fill_zero", "pad_planes",
+    "crop_planes", "upsample_forward", "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step",
+    "gru_forward", "gru_backward", "rnn_forward", "rnn_backward", "resample_forward", "resample_backward",
+    "lstm_forward", "lstm_backward", "attention_forward", "attention_backward", "sdpa_forward", "sdpa_backward",
 }  # fmt: skip
 # Operations that take a geometry and no further extent, or one number, or are not in the C ABI.
 
@@ -265,6 +265,9 @@ def test_the_most_that_is_allowed_is_allowed(calls):
     for channels, expected in ((MOST, ok), (MOST + 1, bad)):
         geometry = calls.geometry("efl_conv2d", batch=0, in_channels=channels)
         assert calls.status("efl_conv2d_forward_f32", geometry=geometry) == expected
+    for channels, groups, expected in ((1 << 17, 1, ok), ((1 << 17) + 1, 1, bad), (2, 2, calls.lib.EFL_BAD_ARGUMENT)):
+        sizes = {"in_channels": channels, "out_channels": channels, "groups": groups}
+        assert calls.status("efl_conv2d_int8_f32", geometry=calls.geometry("efl_conv2d", batch=0, **sizes)) == expected
     assert calls.untouched()
 
 

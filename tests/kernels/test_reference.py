@@ -118,6 +118,22 @@ def test_conv2d_grad_weight(case: Case) -> None:
     close(after["dw"], block(weight.grad.numpy(), before["outs"], before["ins"]))
 
 
+@of("conv2d_int8")
+def test_conv2d_int8(case: Case) -> None:
+    before, after = solved(case)
+    x, codes = torch.tensor(before["x"], dtype=torch.float32), before["codes"].view(np.int8).transpose(0, 3, 1, 2)
+    largest = x.abs().amax((1, 2, 3), keepdim=True) if x.numel() else torch.zeros(len(x), 1, 1, 1)
+    known = largest.isfinite()
+    inverse = torch.where(largest < 2.0**-100, 0, 127 / largest)
+    rounded = torch.where(known, torch.round(x * inverse), 0).double()
+    sums = conv(rounded, tensor(codes.astype(np.float64)), None, {**before, "groups": 1}).float()
+    value = torch.where(known, torch.where(largest < 2.0**-100, 0, largest / 127), torch.nan)
+    expected = sums * (value * torch.tensor(before["scale"], dtype=torch.float32)[:, None, None])
+    if before["bias"] is not None:
+        expected += torch.tensor(before["bias"], dtype=torch.float32)[:, None, None]
+    np.testing.assert_array_equal(after["y"], expected.numpy())
+
+
 @of("linear_forward")
 def test_linear_forward(case: Case) -> None:
     before, after = solved(case)

@@ -32,7 +32,7 @@ NAMES = {  # public name of a package -> its names for users. What is not listed
     ),
     "edgefl.models": (
         "Block Graph LowRankAdapter Mask Model ModelSpec NeuronSet Node Params Update add_adapters adapters_of "
-        "dequantize merge_adapters put quantize_frozen take values"
+        "dequantize merge_adapters put quantize_frozen quantize_model take values"
     ),
     "edgefl.torch": (
         "GraphModule SparseConv2d SparseLinear TorchLearner compact_gradients convert from_torch keep_frozen plain "

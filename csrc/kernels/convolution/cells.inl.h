@@ -10,6 +10,10 @@ static inline void copy_alternate(float* to, const float* from, int64_t n, bool 
         for (; j + W <= n; j += W) store(to + j, odds(load(from + 2 * j - 1), load(from + 2 * j + W - 1)));
     else
         for (; j + W < n; j += W) store(to + j, evens(load(from + 2 * j), load(from + 2 * j + W)));
+    if (BY_LANES && j < n) {  // a vector that overlaps the one before
+        const float* last = from + 2 * (n - W) - 1;
+        return store(to + n - W, odds(load(last), load(last + W)));
+    }
     for (; j < n; ++j) to[j] = from[2 * j];
 }
 

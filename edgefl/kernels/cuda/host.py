@@ -24,7 +24,7 @@ OPERATIONS = (
     "sparse_conv2d_build",
     "sparse_linear_build",
     *(row.name for family in ("mask", "narrow") for row in FAMILIES[family]),
-    *("pointwise_forward", "pointwise_grad_input", "embedding_stored"),
+    *("pointwise_forward", "pointwise_grad_input", "embedding_stored", "conv2d_int8"),
 )
 
 

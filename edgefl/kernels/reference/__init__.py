@@ -16,6 +16,7 @@ from . import (
     dropout,
     elementwise,
     growth,
+    int8,
     linear,
     loss,
     mask,
@@ -54,6 +55,7 @@ FUNCTIONS = functions(
     growth,
     parameters,
     mask,
+    int8,
     narrow,
 )
 globals().update({name: function.call for name, function in FUNCTIONS.items()})

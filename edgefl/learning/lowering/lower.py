@@ -78,6 +78,7 @@ def lower(
     loss: Loss = CROSS_ENTROPY,
     cut: str = "",
     plan: MemoryPlan = NO_PLAN,
+    int8_activations: bool = False,
 ) -> Schedule:
     """Lower one pass over `batch` examples to a schedule.
 
@@ -89,11 +90,13 @@ def lower(
     loss       loss in modes that have a loss
     cut        name of the cut in mode "features"
     plan       parts of the forward pass that modes "train" and "gradient" compute again
+    int8_activations  whether modes "evaluate" and "predict" round the inputs of int8 weights to int8
     Raises     GraphError if there is no such cut
     """
     active = ActiveIndices.of(graph, spec, trainable, delta, masks) if mode in TRAINING else ActiveIndices()
     given = {"mode": mode, "terms": terms, "float_bytes": float_bytes, "sparse": sparse, "loss": loss, "cut": cut}
-    return lower_active(graph, spec, batch, active, **given, plan=plan)  # type: ignore[arg-type]
+    more = {"plan": plan, "int8_activations": int8_activations}
+    return lower_active(graph, spec, batch, active, **given, **more)  # type: ignore[arg-type]
 
 
 def lower_active(
@@ -109,6 +112,7 @@ def lower_active(
     loss: Loss = CROSS_ENTROPY,
     cut: str = "",
     plan: MemoryPlan = NO_PLAN,
+    int8_activations: bool = False,
 ) -> Schedule:
     """Lower a pass for id lists that are known already. The schedule's calls hold these very lists.
 
@@ -121,6 +125,7 @@ def lower_active(
     drops = mode in ("train", "gradient")
     in_place = in_place and len(batch_parts(batch, terms.micro_batch)) == 1
     scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, drops=drops)
+    scope = scope._replace(int8_activations=int8_activations and mode in ("evaluate", "predict"))
     nodes = before(graph, cut) if mode == "features" else graph.nodes
     if graph.auxiliary and mode not in TRAINING and mode != "features":
         nodes = before(graph, nodes[-1].name)
@@ -172,7 +177,7 @@ def _passes(
     beside = frozenset[str]()
     if mode != "grow":
         beside = side_by_side(nodes, scope.graph.shapes, scope.batch, scope.sparse)
-    is_whole = mode in ("predict", "features", "grow") or step[0].saved != "fp32"
+    is_whole = mode in ("predict", "features", "grow") or step[0].saved != "fp32" or scope.int8_activations
     size = None if is_whole else chunk_of(scope, nodes, step[1])
     body = nodes[:-1] if size else nodes
     recorder.scope = scope._replace(side_by_side=beside, kept=kept_results(nodes, body, plan))

@@ -151,6 +151,7 @@ PRODUCTS: dict[str, Callable[..., int]] = {
     "conv2d_grad_weight": _conv2d_grad_weight,
     "pointwise_forward": lambda x, codes, row_scale, col_scale, bias, y: _size(y) * codes.shape[1],
     "pointwise_grad_input": _pointwise_grad_input,
+    "conv2d_int8": lambda x, codes, *rest: _size(rest[2]) * math.prod(codes.shape[1:]),
     "linear_forward": _linear_forward,
     "linear_grad_input": _linear_grad_input,
     "linear_grad_weight": _linear_grad_weight,

@@ -1,5 +1,7 @@
 """Calls that read a quantized parameter. A product over places and a lookup of ids read its codes. Before every other
 call the parameter is widened into a buffer, which lives for this call.
+
+Where activations are rounded to int8, convolutions and Linear layers with int8 weights multiply codes by codes.
 """
 
 from __future__ import annotations
@@ -8,12 +10,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from edgefl.learning.lowering.schedule import Codes, Param, Scale, Tensor
+from edgefl.learning.lowering.schedule import Codes, Param, Scale, TapCodes, Tensor
 from edgefl.models.graph.operations import Shape
 from edgefl.models.graph.quantized_array import BYTES
 from edgefl.models.graph.quantized_parameters import QuantizedParameter
 
 ONE_CELL = ((1, 1), (0, 0), (1, 1), 1)  # stride, padding, dilation and groups of windows of one cell
+MOST_PRODUCTS = 1 << 17  # products of int8 codes whose sum fits into 32 bits
 MANY = 1 << 14  # weights from which reading the codes is worth a kernel of its own
 
 Call = tuple[str, tuple[Any, ...]]
@@ -21,6 +24,9 @@ Call = tuple[str, tuple[Any, ...]]
 
 class CallRecorder(Protocol):
     """The protocol of what this module needs. A Recorder follows this protocol."""
+
+    @property
+    def int8_activations(self) -> bool: ...
 
     @property
     def quantized(self) -> Mapping[str, QuantizedParameter]: ...
@@ -38,6 +44,10 @@ def widened_call(recorder: CallRecorder, op: str, args: tuple[Any, ...]) -> Call
     which = [at for at, arg in enumerate(args) if isinstance(arg, Param) and arg.name in found]
     if not which:
         return op, args
+    if recorder.int8_activations and op in PRODUCTS_OF_CODES and len(which) == 1:
+        call = PRODUCTS_OF_CODES[op](found[args[which[0]].name], *args)
+        if call is not None:
+            return call
     if op in DIRECT and len(which) == 1:
         call = DIRECT[op](found[args[which[0]].name], *args)
         if call is not None:
@@ -80,6 +90,28 @@ def _lookup(quantized: QuantizedParameter, ids: Any, weight: Param, y: Tensor) -
     return "embedding_stored", (ids, *_weight(quantized, weight.shape), y)
 
 
+def _convolution_of_codes(
+    quantized: QuantizedParameter, x: Tensor, weight: Param, bias: Any, y: Tensor, *settings: Any
+) -> Call | None:
+    *window, groups = settings
+    outs, ins, *taps = weight.shape
+    fits = quantized.precision == "int8" and quantized.axis == 0 and math.prod(weight.shape[1:]) <= MOST_PRODUCTS
+    if not fits or groups != 1 or not x.lanes == y.lanes == 1:
+        return None
+    codes = TapCodes(quantized.name, (outs, *taps, ins))
+    return "conv2d_int8", (x, codes, Scale(quantized.name, outs), bias, y, *window)
+
+
+def _linear_of_codes(quantized: QuantizedParameter, x: Tensor, weight: Param, bias: Any, y: Tensor) -> Call | None:
+    one = (1, 1)
+    planes = x.view(*x.shape[:2], *one), weight.view(*weight.shape, *one), bias, y.view(*y.shape[:2], *one)
+    return _convolution_of_codes(quantized, *planes, *ONE_CELL)
+
+
+PRODUCTS_OF_CODES: dict[str, Callable[..., Call | None]] = {
+    "conv2d_forward": _convolution_of_codes,
+    "linear_forward": _linear_of_codes,
+}
 DIRECT: dict[str, Callable[..., Call | None]] = {
     "conv2d_forward": _forward,
     "conv2d_grad_input": _grad_input,

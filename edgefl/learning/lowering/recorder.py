@@ -61,6 +61,7 @@ class Scope(NamedTuple):
     side_by_side: frozenset[str] = frozenset()  # results whose images lie side by side
     copies: bool = True  # whether active inputs are copied, so that the other inputs can be freed
     drops: bool = False  # whether dropout acts
+    int8_activations: bool = False  # whether products with int8 weights round their inputs to int8
     kept: frozenset[str] = frozenset()  # results from which parts of the forward pass are computed again
 
     def lanes(self, name: str) -> int:
@@ -122,6 +123,10 @@ class Recorder:
     _first: dict[int, int] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
     _kept: set[int] = field(default_factory=set)
+
+    @property
+    def int8_activations(self) -> bool:
+        return self.scope.int8_activations
 
     @property
     def quantized(self) -> Mapping[str, QuantizedParameter]:

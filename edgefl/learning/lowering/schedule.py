@@ -91,6 +91,13 @@ class Codes(NamedTuple):
     shape: Shape
 
 
+class TapCodes(NamedTuple):
+    """The codes [outputs, rows, columns, inputs] of an int8 weight, whose taps lie before its inputs."""
+
+    param: str
+    shape: Shape
+
+
 class Scale(NamedTuple):
     """The scales of a quantized parameter's rows or columns."""
 

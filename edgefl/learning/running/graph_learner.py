@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edgefl import kernels
-from edgefl.errors import BackendError, SelectionError
 from edgefl.learning.fit_options import Delta, FitOptions, options_of
 from edgefl.learning.learner import (
     SPARSE_BATCH,
@@ -32,6 +31,7 @@ from edgefl.learning.learner import (
 )
 from edgefl.learning.lowering.sparse_weight import sparse_weights
 from edgefl.learning.optimizers import Optimizer
+from edgefl.learning.running.backend_check import check_backend
 from edgefl.learning.running.batch_minimum import trainable_batches
 from edgefl.learning.running.cached_prefix import Cache
 from edgefl.learning.running.derived_learners import DerivedLearners
@@ -65,7 +65,9 @@ class GraphLearner:
     limit_bytes  bound of `memory` where no other learner runs. A step beyond it computes parts of its forward pass once
                  more with equal bits, or raises MemoryLimitError. Evaluation takes smaller chunks. None: no limit
     shares_frozen  whether frozen parameters are used in the model's arrays, which nobody may change then
-    Raises       GraphError if the parameters do not fit the graph. BackendError for float64 on another backend.
+    int8_activations  whether evaluations and predictions round the inputs of layers with int8 weights to int8
+    Raises       GraphError if the parameters do not fit the graph, or for int8_activations without int8 weights.
+                 BackendError for float64 on another backend, and for int8_activations on CUDA.
                  MemoryLimitError if the parameters alone exceed the limit
     """
 
@@ -76,14 +78,14 @@ class GraphLearner:
         dtype: DTypeLike = np.float32,
         limit_bytes: int | None = None,
         shares_frozen: bool = False,
+        int8_activations: bool = False,
     ) -> None:
         model.graph.check(model.params)
         ops, floats = kernels.backend(backend), np.dtype(dtype)
-        if floats != np.float32 and not ops.__name__.endswith(".reference"):
-            raise BackendError(f"dtype={floats} with {ops.__name__}; expected float32, or reference")
-        spec, in_place = ModelSpec.of(model.graph), model.graph.frozen if shares_frozen else ()
-        workspace = Workspace(model.graph, spec, model.params, ops, floats, limit_bytes, in_place=in_place)
-        self._begin(ops, model.graph, spec, workspace)
+        check_backend(ops, floats, model.graph, int8_activations)
+        spec, of = ModelSpec.of(model.graph), (model.params, ops, floats, limit_bytes)
+        options = {"in_place": model.graph.frozen if shares_frozen else (), "int8_activations": int8_activations}
+        self._begin(ops, model.graph, spec, Workspace(model.graph, spec, *of, **options))  # type: ignore[arg-type]
 
     def _begin(self, backend: ModuleType, graph: Graph, spec: ModelSpec, workspace: Workspace) -> GraphLearner:
         self._backend, self.graph, self.spec, self._workspace = backend, graph, spec, workspace
@@ -291,9 +293,7 @@ class GraphLearner:
         Raises GraphError if a GroupNorm or grouped convolution would break. Raises SelectionError for neurons of
         another model, or where the model is restricted to a mask.
         """
-        if restriction := self._workspace.store.restriction:
-            names = ", ".join(restriction)
-            raise SelectionError(f"sub of a model with masks of {names}; expected whole parameters: restrict(None)")
+        self._workspace.store.restriction.check_whole("sub")
         active = values(self.take(neurons, kinds=EVERY_KIND))
         return self._relatives.sub(self.graph.sub(neurons), active, self._relative)
 
@@ -319,7 +319,7 @@ class GraphLearner:
         """Return an independent learner with equal parameters and mask. It shares a model's frozen arrays."""
         store, limit = self._workspace.store, self._workspace.account.limit.limit_bytes
         own = self.graph, self.spec, self._parameters.arrays(), self._backend, store.dtype, limit
-        workspace = Workspace(*own, in_place=store.in_place)
+        workspace = Workspace(*own, in_place=store.in_place, int8_activations=store.int8_activations)
         twin = object.__new__(GraphLearner)._begin(self._backend, self.graph, self.spec, workspace)
         twin._keep_to(store.restriction, self._batch)
         return twin

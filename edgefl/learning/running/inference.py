@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +143,8 @@ class Inference:
             size, room, limit = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace.account.limit.limit_bytes
             if limit is not None:
                 room = min(room, (limit - self._workspace.store.model_bytes) // 4)  # the rest is for scratch
-            while size > 1 and lower(self._graph, self._spec, size, mode="evaluate").arena_bytes > room:
+            given: dict[str, Any] = {"mode": "evaluate", "int8_activations": self._workspace.store.int8_activations}
+            while size > 1 and lower(self._graph, self._spec, size, **given).arena_bytes > room:
                 size //= 2
             self._batch = size
         return self._batch

@@ -50,6 +50,14 @@ class Restriction:
         """Iterate over the names of the parameters that are not whole."""
         return iter(self._shapes)
 
+    def check_whole(self, request: str) -> None:
+        """Raise SelectionError, naming the request, if any parameter is not whole."""
+        if self:
+            names = ", ".join(self)
+            raise SelectionError(
+                f"{request} of a model with masks of {names}; expected whole parameters: restrict(None)"
+            )
+
     def bits(self, name: str) -> Bits:
         """Return the coordinates that a parameter has, as a new array."""
         shape = self._shapes[name]

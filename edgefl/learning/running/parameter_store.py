@@ -39,6 +39,7 @@ class ParameterStore:
     model_bytes  bytes of all parameters
     own_bytes    bytes of the parameters that are not shared with a relative
     in_place     names of the parameters that lie in arrays of the caller, which nobody changes
+    int8_activations  whether evaluations and predictions round the inputs of int8 weights to int8
     """
 
     def __init__(
@@ -49,13 +50,15 @@ class ParameterStore:
         backend: ModuleType,
         dtype: np.dtype[Any],
         in_place: Collection[str] = (),
+        int8_activations: bool = False,
     ) -> None:
         """Make a store of these parameters. A parameter that is the very same array in `shared` is not copied.
 
         in_place  names of the parameters that need no copy, because nobody changes their arrays
         """
         own = own_params(params, shared)
-        self.model_bytes, self.own_bytes = padded_bytes(params.values(), dtype), padded_bytes(own.values(), dtype)
+        self.int8_activations = int8_activations
+        self.model_bytes, self.own_bytes = self._bytes(params, dtype), self._bytes(own, dtype)
         self.dtype, self.home, self._backend = dtype, memory_of(backend), backend
         self.in_place = frozenset(name for name in in_place if name in own and self._is_usable(params[name]))
         views = {name: read_only(value) if name in self.in_place else value for name, value in params.items()}
@@ -65,6 +68,12 @@ class ParameterStore:
         self.weights = Weights(self.params, self.sparse, self.home)
         self.restriction = Restriction(spec)
         self._has_quantized = any(isinstance(value, QuantizedArray) for value in params.values())
+
+    def _bytes(self, params: Mapping[str, Array], dtype: np.dtype[Any]) -> int:
+        """Return the bytes of these parameters, with the second copy of codes that products of codes read."""
+        quantized: list[Any] = [value for value in params.values() if isinstance(value, QuantizedArray)]
+        turned = sum(value.turned_bytes for value in quantized) if self.int8_activations else 0
+        return padded_bytes(params.values(), dtype) + turned
 
     def _is_usable(self, value: Array) -> bool:
         """Return whether the kernels can read a caller's array where it lies. Quantized arrays are never copied."""

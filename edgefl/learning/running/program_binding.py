@@ -20,6 +20,7 @@ from edgefl.learning.lowering.schedule import (
     Schedule,
     Slot,
     Structure,
+    TapCodes,
     Tensor,
 )
 from edgefl.models.graph.quantized_array import QuantizedArray
@@ -55,7 +56,7 @@ class ScheduleMemory:
             return self.view(schedule, arg)
         if isinstance(arg, Param):
             return self._params[arg.name].reshape(arg.shape)
-        if isinstance(arg, Codes | Scale):
+        if isinstance(arg, Codes | TapCodes | Scale):
             return self._of_quantized(arg)
         if isinstance(arg, Structure):
             return self._structures[arg]
@@ -67,11 +68,13 @@ class ScheduleMemory:
             return self._slots.get(f"{arg.name} {arg.position}", self._slots[arg.name])
         return self._states[arg] if isinstance(arg, Companion) else arg
 
-    def _of_quantized(self, arg: Codes | Scale) -> Array:
+    def _of_quantized(self, arg: Codes | TapCodes | Scale) -> Array:
         held = self._params[arg.param]
         assert isinstance(held, QuantizedArray)
         if isinstance(arg, Codes):
             return held.codes
+        if isinstance(arg, TapCodes):
+            return held.taps_first.reshape(arg.shape)
         assert held.scale is not None
         return held.scale.astype(self._floats, copy=False)
 

@@ -46,6 +46,7 @@ class SchedulePlanner:
             loss=session.samples.loss,
             cut=session.cut,
             plan=plan,
+            int8_activations=self._store.int8_activations,
         )
 
     def within(self, session: Session, size: int, room: int) -> Schedule:

@@ -8,6 +8,7 @@ with less memory. Otherwise results would depend on the limit, and a served run 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from edgefl.kernels.memory import aligned_zeros
 from edgefl.kernels.table import ADAM, ADAM_RATES, HYPER, TABLE
-from edgefl.learning.lowering.schedule import Codes, Companion, Param, Scale, Schedule, Structure
+from edgefl.learning.lowering.schedule import Codes, Companion, Param, Scale, Schedule, Structure, TapCodes
 from edgefl.learning.running.program_binding import Array, ScheduleMemory
 from edgefl.models.graph.quantized_array import QuantizedArray
 
@@ -49,10 +50,13 @@ def scratch_bytes(
 def _quantized(args: Sequence[Any]) -> dict[str, Any]:
     """Return quantized parameters of the shapes to which these arguments refer."""
     scales = {arg.param: np.empty(arg.size, np.float32) for arg in args if isinstance(arg, Scale)}
-    codes = [arg for arg in args if isinstance(arg, Codes)]
-    return {
-        arg.param: QuantizedArray(arg.shape[:2], np.empty(arg.shape, np.uint8), scales.get(arg.param)) for arg in codes
-    }
+    shapes = {arg.param: arg.shape[:2] for arg in args if isinstance(arg, Codes)}
+    for arg in args:
+        if isinstance(arg, TapCodes):
+            outs, *taps, ins = arg.shape
+            shapes[arg.param] = (outs, ins, *taps)
+    room = {name: np.empty(math.prod(shape) * (1 if name in scales else 2), np.uint8) for name, shape in shapes.items()}
+    return {name: QuantizedArray(shape, room[name], scales.get(name)) for name, shape in shapes.items()}
 
 
 def _slots() -> dict[str, Array | None]:

@@ -61,15 +61,16 @@ class Workspace:
         relative: Workspace | None = None,
         in_its_arena: bool = False,
         in_place: Collection[str] = (),
+        int8_activations: bool = False,
     ) -> None:
         """Make the memory of a learner of these parameters.
 
-        limit_bytes  most bytes that the learner may hold. None stands for no limit. With a relative, the relative's
-                     limit holds
+        limit_bytes  most bytes that the learner may hold, or None for no limit. A relative's limit holds here, too
         relative     workspace of the learner from which this one derives. Parameters that are the very arrays of the
                      relative are shared with it
         in_its_arena  whether the passes lie in the relative's arena. Then the two learners never run at once
         in_place     names of the parameters that are used in the caller's arrays, which nobody changes
+        int8_activations  whether evaluations and predictions round the inputs of int8 weights, as a relative's do
         Raises       MemoryLimitError if the parameters alone exceed the limit
         """
         shared = {} if relative is None else relative.store.params
@@ -78,7 +79,8 @@ class Workspace:
         limit.check("a learner", theirs + padded_bytes(own_params(params, shared).values(), dtype))
         graph = planar(graph)
         self.meter: FlopCounter = FlopCounter() if relative is None else relative.meter
-        self.store = ParameterStore(spec, params, shared, backend, dtype, in_place)
+        int8_activations = int8_activations if relative is None else relative.store.int8_activations
+        self.store = ParameterStore(spec, params, shared, backend, dtype, in_place, int8_activations)
         lender = relative.blocks if relative is not None and in_its_arena else None
         self.scalars = PassScalars(dtype, [each.weight for each in graph.auxiliary])
         self.blocks = MemoryBlocks(self.store.home, lender)

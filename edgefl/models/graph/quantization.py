@@ -55,6 +55,17 @@ def quantize_frozen(model: Model, precision: Precision) -> Model:
     return model._replace(graph=replace(graph, quantized=tuple(found)), params=params, unused=unused)
 
 
+def quantize_model(model: Model, precision: Precision = "int8") -> Model:
+    """Return a model that evaluates and predicts with its weights rounded to a precision, and is not trained.
+
+    Every parameter is frozen, and then weights are rounded as `quantize_frozen` does.
+
+    Raises  GraphError if no weight has 1,024 values or if a weight is not finite, ValueError for another precision
+    """
+    graph = replace(model.graph, frozen=frozenset(model.graph.parameters()), slices=())
+    return quantize_frozen(model._replace(graph=graph), precision)
+
+
 def requantized(graph: Graph, params: Mapping[str, np.ndarray]) -> Params:
     """Return the parameters as a graph holds them: float32 values of its quantized parameters have codes again.
 

@@ -6,6 +6,7 @@ It is a value, as a model's other arrays are. numpy makes float32 values of it w
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Literal, get_args
 
@@ -64,6 +65,20 @@ class QuantizedArray:
     def plain(self) -> NDArray[Any]:
         """The codes as an array of the shape: uint16 bits of bfloat16, or int8. See `of_plain`."""
         return self.codes.reshape(-1).view("<u2" if self.scale is None else np.int8).reshape(self.shape)
+
+    @functools.cached_property
+    def taps_first(self) -> NDArray[np.uint8]:
+        """The int8 codes of a weight [outputs, inputs, *taps] as [outputs, taps, inputs]. They are a copy, which is
+        kept, unless there is one tap.
+        """
+        outs, ins, *taps = self.shape
+        found = self.codes.reshape(outs, ins, math.prod(taps)).swapaxes(1, 2)
+        return np.ascontiguousarray(found)
+
+    @property
+    def turned_bytes(self) -> int:
+        """The bytes that `taps_first` takes beside the codes."""
+        return self.codes.nbytes if self.precision == "int8" and math.prod(self.shape[2:]) > 1 else 0
 
     @staticmethod
     def of_plain(plain: NDArray[Any], scale: NDArray[np.float32] | None, axis: int) -> QuantizedArray:
