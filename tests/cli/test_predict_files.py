@@ -11,8 +11,10 @@ import onnx
 import pytest
 
 import edgefl
+from edgefl import rng
 from edgefl.cli.cli import main
-from edgefl.models.graph import model_files
+from edgefl.models import quantize_model
+from edgefl.models.graph import Model, architectures, model_files
 
 HEAD = "colour,size,ok,what\n"
 ROWS = ["red,1,True,a\n", "blue,2,False,b\n", "red,,True,a\n", "blue,4,False,b\n"] * 10
@@ -111,6 +113,22 @@ def test_numbers_alone_need_no_run(desk: Path) -> None:
 def test_what_is_not_there_or_not_read_is_said(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "none.csv: no such file or folder" in refused(desk, desk / "none.csv", capsys)
     assert ".xlsx files are not read" in refused(desk, write(desk, "t.xlsx", "any"), capsys)
+
+
+def test_int8_activations_are_an_option_of_models_with_int8_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = architectures.build("lenet5", (1, 28, 28), 10)
+    wide = Model(graph, graph.init(rng.stream(1, rng.INIT)))
+    x = np.random.RandomState(1).standard_normal((3, 1, 28, 28)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    model_files.save(tmp_path / "m.safetensors", wide)
+    assert "without int8 weights" in refused(tmp_path, tmp_path / "x.npy", capsys, "--int8-activations")
+    model_files.save(tmp_path / "m.safetensors", quantize_model(wide))
+    found = predicted(tmp_path, tmp_path / "x.npy", "--int8-activations")
+    expected = edgefl.load(tmp_path / "m.safetensors", int8_activations=True).predict(x)
+    np.testing.assert_array_equal(found, expected)
+    assert not np.array_equal(found, predicted(tmp_path, tmp_path / "x.npy"))
 
 
 def test_images_are_read_as_the_model_takes_them(tmp_path: Path) -> None:

@@ -73,6 +73,14 @@ MUTANTS = (
         cases("conv2d_forward"),
     ),
     Mutant(
+        "int8-starts-of-regions",
+        "csrc/kernels/int8/regions.inl.h",
+        "if (OFFSET && !regions.by_taps) sum_weights",
+        "if (OFFSET && regions.count == 1) sum_weights",
+        "a map of one region takes off the weights of taps that it leaves out",
+        "tests/kernels/test_int8.py",
+    ),
+    Mutant(
         "met-pixels-of-rows",
         "csrc/kernels/convolution/weight_by_channels.inl.h",
         "w.conv.stride_h * w.conv.width",

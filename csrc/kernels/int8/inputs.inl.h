@@ -29,9 +29,9 @@ constexpr int64_t CELLS = 64;  // that are rounded together
 
 // Codes [cell][CODES] of up to CELLS cells that lie side by side, from the cell `first` on of CODES channels: four
 // bytes in the place of a float, which are moved alone.
-static void round_cells(const float* const (&x)[CODES], int64_t first, int64_t count, float inverse, float* to) {
+static void round_cells(const float* const (&x)[CODES], int64_t first, int64_t count, float inverse,
+                        float* __restrict to) {
     constexpr uint32_t LOW = IN_WORD == 4 ? 0xff : 0xffff, OFFSETS = uint32_t(OFFSET) * 0x01010101u;
-    uint32_t words[CELLS * WORDS];
     EFL_UNROLL
     for (int w = 0; w < WORDS; ++w) {
         const float* from[IN_WORD];
@@ -40,10 +40,10 @@ static void round_cells(const float* const (&x)[CODES], int64_t first, int64_t c
             uint32_t word = 0;
             EFL_UNROLL
             for (int k = 0; k < IN_WORD; ++k) word |= (code_of(from[k][i], inverse) & LOW) << (32 / IN_WORD * k);
-            words[i * WORDS + w] = word ^ OFFSETS;
+            word ^= OFFSETS;
+            __builtin_memcpy(to + i * WORDS + w, &word, sizeof word);
         }
     }
-    __builtin_memcpy(to, words, sizeof words);
 }
 
 // Channels beyond the last are codes of any value, which meet weights of 0.
