@@ -6,6 +6,7 @@
 // each row of inputs is the sum of shifted rows of its taps' results. dy is copied once, not once for every phase.
 
 constexpr int64_t WINDOW_POSITIONS = 8 * W;  // of a map at most: a few images' planes stay in L1 while panels pass by
+constexpr int64_t PASS_WINDOWS = 10 * W;     // of a few images, which fill their vectors better than fewer would
 constexpr int64_t WINDOW_FLOATS = 1 << 13;   // of these planes
 
 // Positions along an axis whose windows meet an input: [first, first + count).
@@ -44,7 +45,7 @@ struct WindowPlan {
 
     int64_t positions() const { return rows.count * cols.count; }
     int64_t fitting() const {
-        const int64_t fit = WINDOW_FLOATS / (sources * positions() + 1), most = WINDOW_POSITIONS / positions();
+        const int64_t fit = WINDOW_FLOATS / (sources * positions() + 1), most = PASS_WINDOWS / positions();
         return fit < 1 ? 1 : least(fit, most);
     }
     int64_t planes_size() const { return sources * pitch + W; }

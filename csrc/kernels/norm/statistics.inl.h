@@ -40,6 +40,8 @@ struct Abreast {
 
 // walk(Abreast<most>, begin, end) over [first, last), at most that many at a time: one, with all that is known of it at
 // hand, or several, so that memory is read in order (.8 of the time on [128, 6, 32, 32], 1.1 on [128, 50, 6, 6]).
+// Several leave L2 in part: statistics are summed from the last image back, which was written last, and gradients are
+// written from the last image back, whose sums were read last.
 template <class Walk>
 static void each_abreast(int64_t first, int64_t last, int64_t floats, Walk&& walk) {
     if (floats <= KEPT_PLANES)
@@ -99,7 +101,7 @@ static void batchnorm_planes(const float* x, int64_t batch, int64_t channels, in
                 all[0].add_planes(x + r.first * inner, r.count, r.step * inner, inner);
             });
         else
-            for (int64_t b = 0; b < batch; ++b)
+            for (int64_t b = batch; b-- > 0;)
                 for (int64_t c = first; c < last; ++c) all[c - first].add_plane(x + (b * channels + c) * inner, inner);
         for (int64_t c = first; c < last; ++c) affine[c - first] = statistics.of(c, all[c - first]);
         if (most == 1) plane(PlaneRun{first, batch, channels}, affine[0]);
@@ -161,7 +163,7 @@ static void batchnorm_gradients(const float* weight, const float* bias, const fl
             }
             if (most == 1) write(PlaneRun{id_of(channels_needed, first), batch, channels}, affine[0], back[0]);
             else
-                for (int64_t b = 0; b < batch; ++b)
+                for (int64_t b = batch; b-- > 0;)
                     for (int64_t k = first; k < last; ++k)
                         write(PlaneRun{b * channels + id_of(channels_needed, k), 1, 0}, affine[k - first],
                               back[k - first]);
