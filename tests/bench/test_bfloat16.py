@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from bench.bfloat16 import BACKENDS, QUICK, measured
+from bench.bfloat16 import BACKENDS, CASES, QUICK, RECORD, measured
 from edgefl.kernels import native
 
 rounded_products = pytest.importorskip("bench.rounded_products")
@@ -47,3 +49,8 @@ def test_the_digits_are_trained_with_both_kinds_of_product() -> None:
     assert [len(row[kind]) for kind in BACKENDS] == [1, 1]
     assert row["float32"][0]["loss"] != row["bfloat16"][0]["loss"]
     assert abs(row["float32"][0]["loss"] - row["bfloat16"][0]["loss"]) < 0.01
+
+
+def test_the_record_has_every_case() -> None:
+    rows = [json.loads(line) for line in RECORD.read_text("utf-8").splitlines()]
+    assert [(row["model"], row["seeds"]) for row in rows] == [(case.model, list(case.seeds)) for case in CASES]
