@@ -15,7 +15,8 @@ cuda-kernels` times their kernels. `python -m bench pictures` draws pictures of 
 trains parts of MobileNetV2. `python -m bench collection` converts models that people bring, and checks them. `python -m
 bench language` trains a transformer of characters. `python -m bench segmentation` trains a U-Net on pictures. `python
 -m bench fine-tuning` trains parts of a pretrained network in a federation. `python -m bench secure` tries secure
-aggregation. `python -m bench adapters` trains low-rank adapters, and takes steps within memory limits."""
+aggregation. `python -m bench adapters` trains low-rank adapters, and takes steps within memory limits. `python -m bench
+bfloat16` trains with products rounded to bfloat16."""
 
 from __future__ import annotations
 
@@ -29,6 +30,7 @@ from itertools import chain
 from pathlib import Path
 
 from bench import (
+    bfloat16,
     build_cost,
     builds,
     calls,
@@ -82,6 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     apart = {
         "adapters": lambda rest: importlib.import_module("bench.adapters.command").main(rest),  # it may need peft
         "arm": arm.main,
+        "bfloat16": bfloat16.main,
         "build": build_cost.main,
         "builds": builds.main,
         "calls": calls.main,

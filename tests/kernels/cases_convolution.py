@@ -114,6 +114,10 @@ GEOMETRIES = list(
             Geometry(2, 3, 40, (10, 12), (2, 3), (1, 2), dilation=(2, 1)),
             Geometry(2, 70, 66, (9, 9), (1, 1), (2, 2), (0, 0)),
             Geometry(2, 460, 37, (3, 7), (1, 1), padding=(0, 0)),  # blocks of windows of one cell, in two passes
+            Geometry(1, 5, 70, (2, 2)),  # from here on few positions, for which panels are packed one by one
+            Geometry(2, 60, 67, (3, 2), (2, 2), padding=(1, 0)),
+            Geometry(1, 67, 70, (2, 2), (2, 2)),
+            Geometry(1, 70, 8, (4, 4), stride=(2, 2)),
         ]
     )
 )
@@ -133,6 +137,7 @@ EVERY_SELECTION = {
     Geometry(2, 17, 5, (5, 6)),
     Geometry(2, 83, 85, (6, 6)),
     Geometry(2, 460, 37, (3, 7), (1, 1), padding=(0, 0)),
+    Geometry(1, 67, 70, (2, 2), (2, 2)),
 }
 PAIRS = [
     ("all", "all"),
