@@ -112,7 +112,11 @@ struct Cut {
     }
     // In a packed block, where tile n of it begins; tiles of it that are packed or kept.
     int64_t tile_at(int64_t n, int64_t terms) const { return n * width * terms; }
-    int64_t packed_tiles() const { return !in_turns() ? blocks_of_run(0).size(0) : keeps ? least(turn, tiles) : 1; }
+    int64_t packed_tiles() const {
+        if (in_turns()) return keeps ? least(turn, tiles) : 1;
+        const int64_t first = blocks_of_run(0).size(0), last = blocks_of_run(runs.count - 1).size(0);
+        return first > last ? first : last;  // fewer tiles may make larger blocks
+    }
     // The blocks of the tiles of a task.
     Parts blocks_of_run(int64_t task) const { return Parts(by_panels ? tiles : runs.size(task), block); }
 
