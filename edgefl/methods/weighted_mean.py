@@ -35,12 +35,19 @@ class Mean:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.factors: Mapping[int, float] = {}
-        self.total = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
+        self._total = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
         self._weight = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
         self._of_all: dict[str, float] = {}  # weight that every coordinate of a parameter has beside `_weight`
         self._waiting: dict[str, list[tuple[Array, float]]] = {}  # whole values and weights that are not yet in `total`
         self.clients: list[int] = []
         self.weights: list[float] = []
+
+    @property
+    def total(self) -> dict[str, Array]:
+        """The sums of weight times value, for every coordinate of a parameter."""
+        for name in list(self._waiting):
+            self._add_waiting(name)
+        return self._total
 
     @property
     def weight(self) -> dict[str, Array]:
@@ -51,8 +58,8 @@ class Mean:
         return self._weight
 
     def add(self, client: int, update: Update, weight: float) -> None:
-        """Add one client's values. Whole values wait until there are as many as the kernel adds in one pass, so nobody
-        may change them before `settle`.
+        """Add one client's values. Whole values wait until there are as many as the kernel adds in one pass, or until
+        `total` is read, so nobody may change them before.
 
         Raises ValueError if `client` is not above the last client added, or `weight` is not above 0.
         """
@@ -63,28 +70,26 @@ class Mean:
                 self._wait(name, block.values, weight)
             else:
                 self._add_waiting(name)
-                add_at(self.total[name], block.index, block.values.astype(np.float64) * weight)
+                add_at(self._total[name], block.index, block.values.astype(np.float64) * weight)
             if block.index is None and (name in self._of_all or not self._weight[name].any()):
                 self._of_all[name] = self._of_all.get(name, 0.0) + weight
             else:
                 add_at(self.weight[name], block.index, weight)
 
     def settle(self) -> None:
-        """Complete the sums after the last update."""
-        self._add_all_waiting()
+        """Do nothing, because sums are complete when they are read."""
 
     def over(self, old: Params) -> Params:
         """Return the weighted mean where any client contributed, and `old` bit for bit elsewhere. `old` is
         not changed.
         """
-        self._add_all_waiting()
-        new = {}
+        total, new = self.total, {}
         for name, value in old.items():
             if name not in self.weight:
                 new[name] = value  # frozen
                 continue
             covered = self.weight[name] > 0
-            mean = np.divide(self.total[name], self.weight[name], out=np.zeros(value.shape), where=covered)
+            mean = np.divide(total[name], self.weight[name], out=np.zeros(value.shape), where=covered)
             new[name] = np.where(covered, mean.astype(value.dtype), value)
         return new
 
@@ -94,13 +99,9 @@ class Mean:
         if len(waiting) == AT_ONCE:
             self._add_waiting(name)
 
-    def _add_all_waiting(self) -> None:
-        for name in list(self._waiting):
-            self._add_waiting(name)
-
     def _add_waiting(self, name: str) -> None:
         if terms := self._waiting.pop(name, None):
-            add_scaled(self.total[name], terms)
+            add_scaled(self._total[name], terms)
 
     def _count(self, client: int, weight: float) -> None:
         if self.clients and client <= self.clients[-1]:
