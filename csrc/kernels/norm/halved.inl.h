@@ -281,11 +281,16 @@ struct Halving {
     template <class R, class Best>
     void sums(const Affine& f, const PlaneRun& run, const float* x, const float* dy, NormSums* to) const {
         const int64_t inner = height * width, pooled = (height / 2) * (width / 2);
-        WindowSums<R, Best> all(f);
+        const auto add = [&](const auto& sum_up) {  // float32 sums of a few planes at most
+            WindowSums<R, Best> few(f);
+            sum_up(&few);
+            few.write(f, to);
+        };
         each(
-            run, [&](int64_t p) { joined.sum_up(x + p * inner, dy + p * pooled, width, &all); },
-            [&](int64_t p) { halve_norm_sums(x + p * inner, dy + p * pooled, height, width, &all); });
-        all.write(f, to);
+            run, [&](int64_t p) { add([&](auto* few) { joined.sum_up(x + p * inner, dy + p * pooled, width, few); }); },
+            [&](int64_t p) {
+                add([&](auto* few) { halve_norm_sums(x + p * inner, dy + p * pooled, height, width, few); });
+            });
     }
 
     template <class R>
