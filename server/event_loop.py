@@ -1,8 +1,7 @@
 """The server's event loop between connections, Coordinator and Store. It has the only `await`, and decides nothing.
 
-One thread runs everything but the store, which has a thread of its own. Records that pile up while the store writes are
-saved as one batch, and each record comes back to the coordinator as an event once it is durable. A batch that cannot be
-saved, as on a full disk, is kept and tried again. Until then nobody is told that it happened.
+One thread runs everything but the store, which has a thread of its own (record_queue.py). Each record comes back to the
+coordinator as an event once it is durable. Until then nobody is told that it happened.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import cast
 
-from edgefl.errors import RunError
 from edgefl.protocol.wire.attendance_messages import ComeAgain
 from edgefl.protocol.wire.messages import Message
 from edgefl.server import file_descriptors, trust_files
@@ -50,16 +47,17 @@ from edgefl.server.listener import Entrance, ListenAddress
 from edgefl.server.live_report import LiveReport
 from edgefl.server.member_records import AnswerOperator, CommandGiven
 from edgefl.server.peer import ConnectionTerms, Peer
+from edgefl.server.record_queue import RecordQueue
 from edgefl.server.reminder import Reminder
 from edgefl.server.server_log import Log
 from edgefl.server.store import Store
 from edgefl.server.trust_files import TrustFiles
 from edgefl.system.log_lines import Detail, LogLine, kind_of
 
-RETRY_S = 1.0  # seconds between attempts to save what the disk refused
 LINGER_S = 45.0  # seconds at the end. A device that is away tries again after at most 30 s and needs 10 s to connect
 LOOK_EVERY_S = 5.0  # seconds between looks whether the server has waited for long
 SOON_S = 1.0  # seconds for connected devices to hear of the end
+LAST_SAVE_S = 10.0  # seconds at the end for records that a slow or full disk has not taken yet
 
 
 Ready = Callable[[str, int], AbstractContextManager[None]]
@@ -115,12 +113,12 @@ class Server:
     async def run(self, address: ListenAddress, ready: Ready, linger_s: float) -> None:
         """Listen, serve the run to its end, and leave the devices `linger_s` seconds to hear of it."""
         self._loop = asyncio.get_running_loop()
-        self._records: asyncio.Queue[Record] = asyncio.Queue()
+        self._records = RecordQueue(self._store, self.say, self._record_saved)
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._gone = asyncio.Event()
         self._loop.add_signal_handler(signal.SIGTERM, self._terminate)
         self._entrance = self._open(address)
-        storing = self._loop.create_task(self._keep_storing())
+        storing = self._loop.create_task(self._records.keep_saving())
         storing.add_done_callback(self._storing_ended)
         self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
         self._trusting = self._loop.call_later(trust_files.LOOK_EVERY_S, self._look_at_files)
@@ -132,6 +130,7 @@ class Server:
                 await self._over
                 if not self.is_drained:
                     await self._linger(linger_s)
+                await self._wait_for_records(storing)
         finally:
             self._wake_at(None)
             self._looking.cancel()
@@ -259,7 +258,7 @@ class Server:
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Save):
-                self._records.put_nowait(action.record)
+                self._records.add(action.record)
             elif isinstance(action, WakeAt):
                 self._wake_at(action.time)
             elif isinstance(action, Say):
@@ -296,35 +295,20 @@ class Server:
 
     # The store.
 
-    async def _keep_storing(self) -> None:
-        """Save batch after batch, for ever."""
-        with ThreadPoolExecutor(1, "store") as thread:
-            while True:
-                batch = [await self._records.get()]
-                while not self._records.empty():
-                    batch.append(self._records.get_nowait())
-                await self._save(thread, batch)
-                for record in batch:
-                    self._watch(record)
-                    if isinstance(record, RoundClosed | RoundEvaluated):  # before the next round adds to it
-                        self._records.put_nowait(self._traffic(record.round))
-                    if not isinstance(record, Traffic):
-                        self._handle(RecordSaved(record))
+    def _record_saved(self, record: Record) -> None:
+        self._watch(record)
+        if isinstance(record, RoundClosed | RoundEvaluated):  # before the next round adds to it
+            self._records.add(self._traffic(record.round))
+        if not isinstance(record, Traffic):
+            self._handle(RecordSaved(record))
 
-    async def _save(self, thread: ThreadPoolExecutor, batch: list[Record]) -> None:
-        """Save the batch, however long the disk refuses."""
-        complained = False
-        while True:
-            try:
-                await self._loop.run_in_executor(thread, self._store.save, batch)
-                break
-            except RunError as error:
-                if not complained:
-                    self.say(f"cannot store: {error}; trying again every {RETRY_S:g} s", "storage")
-                complained = True
-                await asyncio.sleep(RETRY_S)
-        if complained:
-            self.say("stored; going on")
+    async def _wait_for_records(self, storing: asyncio.Task[None]) -> None:
+        """Wait until the last records are saved. The record that ends the run adds the traffic of the last round."""
+        last = self._loop.create_task(self._records.wait())
+        await asyncio.wait([last, storing], timeout=LAST_SAVE_S, return_when=asyncio.FIRST_COMPLETED)
+        if not last.done():
+            last.cancel()
+            self.say(f"the traffic of the last round is not stored: the disk has not taken it in {LAST_SAVE_S:g} s")
 
     def _storing_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -116,8 +116,9 @@ GRANTED = {
     "edgefl.kernels.cuda.device": {"threading"},  # one device for all threads
     "edgefl.kernels.cuda.compiled_images": {"pathlib"},  # the compiled kernels
 }
+SERVING = ("event_loop", "listener", "live_report", "peer", "record_queue", "tls_transport")
 FORBIDDEN = {  # standard module -> the modules that may import it
-    "asyncio": [f"edgefl.server.{name}" for name in ("event_loop", "listener", "live_report", "peer", "tls_transport")],
+    "asyncio": [f"edgefl.server.{name}" for name in SERVING],
     "socket": [
         "edgefl.deployment.device.device_socket",
         "edgefl.server.listener",
@@ -231,7 +232,7 @@ def test_every_name_in_the_layers_exists() -> None:
 
 def test_only_the_server_awaits() -> None:
     waiting = {module for module in MODULES if contents(module).awaits}
-    assert waiting <= {"edgefl.server.event_loop"}
+    assert waiting == {"edgefl.server.event_loop", "edgefl.server.record_queue"}
 
 
 @pytest.mark.parametrize(

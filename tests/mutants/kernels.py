@@ -75,8 +75,8 @@ MUTANTS = (
     Mutant(
         "int8-starts-of-regions",
         "csrc/kernels/int8/regions.inl.h",
-        "if (OFFSET && !regions.by_taps) sum_weights",
-        "if (OFFSET && regions.count == 1) sum_weights",
+        "OFFSET && !regions.by_taps",
+        "OFFSET && regions.count == 1",
         "a map of one region takes off the weights of taps that it leaves out",
         "tests/kernels/test_int8.py",
     ),

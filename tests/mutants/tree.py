@@ -69,7 +69,7 @@ def compiling(mutants: Sequence[Mutant]) -> list[Mutant]:
         with tempfile.TemporaryDirectory(prefix="edgefl-mutants-") as folder:
             switch(copy(Path(folder)), left)
             words = refused(Path(folder), left)
-        places = re.findall(r"(?:^|[ /])(csrc/[^\s:]+):(\d+):\d+: error", words)
+        places = re.findall(r"(?m)(?:^|[ /])(csrc/[^\s:]+):(\d+):\d+: error", words)
         lines = {(normpath(name), int(number)) for name, number in places}
         accepted = [mutant for mutant in left if (mutant.file, _line(mutant)) not in lines]
         if not words:

@@ -75,7 +75,8 @@ class Operator:
         named = [each for each in damages if Path(each.name).name in words]
         for damage in reversed(named):  # a file may have been damaged twice
             damages.remove(damage)
-            damage.repair(process.disk)
+            with process.in_good_order():
+                damage.repair(process.disk)
         return named
 
     def blame(self, process: Process, error: BaseException) -> str | None:

@@ -60,6 +60,12 @@ class Schedule:
             heapq.heapify(self._queue)
             self._dropped.clear()
 
+    def forget_dead(self) -> None:
+        """Let go of the events of dead processes, which would be dropped at their time, and of what they refer to."""
+        self._queue = [event for event in self._queue if event[3] is None or event[3].is_alive]
+        heapq.heapify(self._queue)
+        self._dropped &= {event[1] for event in self._queue}
+
     def note(self, line: str) -> None:
         """Add a line to the trace and to the digest."""
         line = f"{self.now:.6f} {self.placeless(line)}"

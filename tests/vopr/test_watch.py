@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import weakref
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,27 @@ def test_the_events_of_the_present_time_are_handled_and_no_later_ones() -> None:
     schedule.step()
     schedule.settle()
     assert seen == ["now"]
+
+
+class Life:
+    """A process without code."""
+
+    is_alive, halted_until = True, 0.0
+
+
+def test_a_schedule_lets_go_of_the_events_of_dead_processes() -> None:
+    schedule, living, dead = Schedule(1), Life(), Life()
+    done: list[str] = []
+    schedule.at(1.0, lambda: done.append("living"), living)
+    schedule.drop(schedule.at(2.0, lambda: done.append("dropped"), dead))
+    kept = weakref.ref(dead)
+    schedule.at(3.0, lambda: done.append("dead"), dead)
+    dead.is_alive = False
+    del dead
+    assert kept() is not None
+    schedule.forget_dead()
+    assert kept() is None
+    while schedule.step():
+        pass
+    assert done == ["living"]
+    assert schedule.now == 1.0

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.vopr.bounds import Bounds
 from tests.vopr.disk import UNSEEN
 from tests.vopr.ledger import BrokenPromiseError
+from tests.vopr.schedule import Schedule
 from tests.vopr.server import ServerProcess
 
 EVERY_S = (
@@ -22,8 +23,8 @@ COUNTED = 5  # looks between two looks at what is held, which take some millisec
 class Watch:
     """The looks at one simulation."""
 
-    def __init__(self, devices: int) -> None:
-        self.bounds = Bounds(devices)
+    def __init__(self, devices: int, schedule: Schedule) -> None:
+        self.bounds, self._schedule = Bounds(devices), schedule
         self._looks = 0
         self._left: dict[Path, str] = {}
 
@@ -31,6 +32,7 @@ class Watch:
         """Look at what the server, if it runs, and so many devices hold, and at whom the server waits for."""
         self._looks += 1
         if self._looks % COUNTED == 0:
+            self._schedule.forget_dead()
             self.bounds.check(server, devices, verdicts)
         if server is not None and (stage := server.stands_in(EVERY_S)) is not None:
             hindered_until = max(server.halted_until, server.full_until)

@@ -72,7 +72,7 @@ class World:
         self._ids = Ids(devices, habits.is_nameless and keys is None and not self._operator.agents)
         shared = self._settings, self.ledger, self.network, self.absences, self._ids
         self._service = Service(self.members, *shared, self._server_over)
-        self._watch = Watch(devices)
+        self._watch = Watch(devices, schedule)
         words = schedule.stream("words of commands")
         self._commands = Commands(schedule, words, self.ledger, lambda: self.server, habits)
         self.failure: str | None = None

@@ -5,19 +5,19 @@ from __future__ import annotations
 from tests.vopr.mutants.rows import row
 
 PROTOCOL, SOCKET = "edgefl/deployment/device/device_protocol.py", "edgefl/deployment/device/device_socket.py"
-LOOP, PEER = "server/event_loop.py", "server/peer.py"
+RECORDS, PEER = "server/record_queue.py", "server/peer.py"
 
 MUTANTS = (
     row(
         "saved-before-save",
-        LOOP,
+        RECORDS,
         "                await self._save(thread, batch)\n                for record in batch:\n",
-        "                self._loop.call_soon(self._store.save, batch)\n                for record in batch:\n",
+        "                thread.submit(self._store.save, batch)\n                for record in batch:\n",
         "records count as durable before they are saved",
     ),
     row(
         "save-gives-up",
-        LOOP,
+        RECORDS,
         "                complained = True\n                await asyncio.sleep(RETRY_S)\n",
         "                break\n",
         "records that the disk refuses once are dropped",
