@@ -161,7 +161,7 @@ class Stream:
 
         Equal words, whose probability is below n^2 2^-65, keep the order.
         """
-        return np.argsort(self.raw(n), kind="stable").astype(np.int64)
+        return self.raw(n).argsort(kind="stable").astype(np.int64, copy=False)
 
     def sample(self, n: int, k: int) -> npt.NDArray[np.int64]:
         """Return k numbers of range(n), sorted: the first k of permutation(n). It takes n words for every k.

@@ -36,7 +36,7 @@ class Mean:
     def __init__(self, spec: ModelSpec) -> None:
         self.factors: Mapping[int, float] = {}
         self._total = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
-        self._weight = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
+        self._weight: dict[str, Array] = {}  # of parameters whose coordinates may have different weights
         self._of_all: dict[str, float] = {}  # weight that every coordinate of a parameter has beside `_weight`
         self._waiting: dict[str, list[tuple[Array, float]]] = {}  # whole values and weights that are not yet in `total`
         self.clients: list[int] = []
@@ -52,6 +52,9 @@ class Mean:
     @property
     def weight(self) -> dict[str, Array]:
         """The sums of weights, for every coordinate of a parameter."""
+        for name, total in self._total.items():
+            if name not in self._weight:
+                self._weight[name] = np.zeros(total.shape)
         for name, weight in self._of_all.items():
             self._weight[name] += weight
         self._of_all.clear()
@@ -71,7 +74,7 @@ class Mean:
             else:
                 self._add_waiting(name)
                 add_at(self._total[name], block.index, block.values.astype(np.float64) * weight)
-            if block.index is None and (name in self._of_all or not self._weight[name].any()):
+            if block.index is None and name not in self._weight:
                 self._of_all[name] = self._of_all.get(name, 0.0) + weight
             else:
                 add_at(self.weight[name], block.index, weight)
@@ -83,15 +86,15 @@ class Mean:
         """Return the weighted mean where any client contributed, and `old` bit for bit elsewhere. `old` is
         not changed.
         """
-        total, new = self.total, {}
-        for name, value in old.items():
-            if name not in self.weight:
-                new[name] = value  # frozen
-                continue
-            covered = self.weight[name] > 0
-            mean = np.divide(total[name], self.weight[name], out=np.zeros(value.shape), where=covered)
-            new[name] = np.where(covered, mean.astype(value.dtype), value)
-        return new
+        total = self.total
+        return {name: self._mean(total[name], name, value) if name in total else value for name, value in old.items()}
+
+    def _mean(self, total: Array, name: str, old: Array) -> Array:
+        if name not in self._weight and (of_all := self._of_all.get(name)):
+            return (total / of_all).astype(old.dtype)
+        covered = self.weight[name] > 0
+        mean = np.divide(total, self.weight[name], out=np.zeros(old.shape), where=covered)
+        return np.where(covered, mean.astype(old.dtype), old)
 
     def _wait(self, name: str, values: Array, weight: float) -> None:
         waiting = self._waiting.setdefault(name, [])

@@ -26,7 +26,7 @@ class IdentityCache(Generic[Value]):
         found = self._known.get(tuple([id(each) for each in objects]))
         if found is None:
             return None
-        for of, each in zip(found[0], objects, strict=True):
+        for of, each in zip(found[0], objects):  # equally many, by the key
             if of() is not each:
                 return None
         return found[1]

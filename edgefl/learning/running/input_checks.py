@@ -85,7 +85,7 @@ def check_index(index: NDArray[np.int32], rows: int) -> None:
     """Raise DataError unless the index names at least one of `rows` rows, and no row that does not exist."""
     if index.dtype != np.int32 or index.ndim != 1 or not index.size:
         raise DataError(f"batch of {index.dtype} and shape {index.shape}; expected at least one int32 index")
-    if index.view(np.uint32).max() >= rows:  # where negative numbers are large
+    if np.maximum.reduce(index.view(np.uint32)) >= rows:  # where negative numbers are large
         raise DataError(f"batch with indices {index.min()} to {index.max()}; expected 0 to {rows - 1}")
 
 

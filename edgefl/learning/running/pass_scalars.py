@@ -47,14 +47,17 @@ class PassScalars:
 
     def clear_losses(self) -> None:
         """Set the sums of losses to 0."""
-        self.loss[0], self.auxiliary[:] = 0.0, 0.0
+        self.loss[0] = 0.0
+        if self._weights.size:
+            self.auxiliary[:] = 0.0
 
     def loss_sum(self, share: float) -> float:
         """Return the sum of the losses since `clear_losses`, times `share`. Auxiliary losses count with their weights.
 
         `share` is the number of examples divided by the divisor of their mean loss.
         """
-        return (float(self.loss[0]) + float(self.auxiliary @ self._weights)) * share
+        further = float(self.auxiliary @ self._weights) if self._weights.size else 0.0
+        return (float(self.loss[0]) + further) * share
 
     def slots(self, loss: Loss, places: int = 1) -> dict[str, Array | None]:
         """Return the arrays by the names of a schedule's slots (lowering/schedule.py), for passes with this loss.

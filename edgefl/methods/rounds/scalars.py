@@ -14,15 +14,15 @@ from typing import Any
 from edgefl.methods.rounds.client_round import EXECUTED, JOULES, NOMINAL, SEARCH
 from edgefl.protocol.codec import Sizes
 
-NUMBER_BYTES = 8
+NUMBER_BYTES, NUMBERS = 8, (int, float)
 TRAINING, TEST = ("loss", "validation_loss", "L"), ("correct", "tested", "tested_loss")
 REPORTS = frozenset({*TRAINING, *TEST, NOMINAL, EXECUTED, SEARCH})  # metrics that no server reads
 
 
 def scalar_bytes(numbers: Mapping[str, Any]) -> int:
     """Return the bytes of the numbers among these values. Texts, and metrics that no server reads, do not count."""
-    sent = {name: value for name, value in numbers.items() if name not in REPORTS and not name.startswith(JOULES)}
-    return NUMBER_BYTES * sum(isinstance(value, int | float) for value in sent.values())
+    sent = [value for name, value in numbers.items() if name not in REPORTS and not name.startswith(JOULES)]
+    return NUMBER_BYTES * len([value for value in sent if isinstance(value, NUMBERS)])
 
 
 def with_numbers(payload: Sizes, numbers: Mapping[str, Any]) -> Sizes:

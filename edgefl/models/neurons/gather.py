@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefl import kernels
-from edgefl.kernels.memory import memory_of
+from edgefl.kernels.memory import BackendMemory, memory_of
 from edgefl.models.graph import Params
 from edgefl.models.graph.operations import Kind, Shape
 from edgefl.models.neurons.block_index import Axes, AxisIds, Flat, Ids, active_axes, block_shape, same_bits, slice_index
@@ -56,7 +56,7 @@ def take(
         selection.check(spec)
     trained = _trained(selection, spec) if isinstance(selection, TrainableParameters) else None
     by_axes = selection.neurons if isinstance(selection, TrainableParameters) else selection
-    blocks = {}
+    blocks, memory = {}, memory_of(ops)
     made: dict[AxisSpec, AxisIds] = {}
     for name, param in spec.params.items():
         if trained is not None and name not in trained:
@@ -67,7 +67,7 @@ def take(
                 index = slice_index(spec, name)
             if trained is not None and (part := trained[name]) is not None:
                 index = None if part == WHOLE else Flat(part.flat(param.shape), math.prod(param.shape))
-            blocks[name] = _gather(_parameter(params, name, param.shape), param.shape, index, ops)
+            blocks[name] = _gather(_parameter(params, name, param.shape), param.shape, index, ops, memory)
     return Update(blocks)
 
 
@@ -76,11 +76,11 @@ def take_flat(
 ) -> Update:
     """Copy the listed coordinates (sorted, per parameter) out of `params`. Raises ValueError like `take`."""
     ops = ops or kernels.backend()
-    blocks = {}
+    blocks, memory = {}, memory_of(ops)
     for name, ids in coordinates.items():
         shape = params[name].shape if name in params else ()
         source = _parameter(params, name, shape)
-        blocks[name] = _gather(source, shape, Flat(ids, source.size), ops)
+        blocks[name] = _gather(source, shape, Flat(ids, source.size), ops, memory)
     return Update(blocks)
 
 
@@ -99,13 +99,15 @@ def put(params: Mapping[str, Array], update: Update, *, ops: ModuleType | None =
         if not target.flags.writeable:
             raise ValueError(f"parameter {name!r} is read-only; expected a writeable array")
         targets.append((target, block))
+    memory = memory_of(ops)
     for target, block in targets:
-        _scatter(target, block, ops)
+        _scatter(target, block, ops, memory)
 
 
 def has_values(params: Mapping[str, Array], name: str, block: Block, *, ops: ModuleType | None = None) -> bool:
     """Return whether a parameter has the values of a block, bit for bit. Raises ValueError like `take`."""
-    own = _gather(_parameter(params, name, block.shape), block.shape, block.index, ops or kernels.backend())
+    ops = ops or kernels.backend()
+    own = _gather(_parameter(params, name, block.shape), block.shape, block.index, ops, memory_of(ops))
     return same_bits(own.values, block.values)
 
 
@@ -139,9 +141,9 @@ def _index(
     return active_axes(param, spec, selection.active, selection.keys, made)
 
 
-def _gather(source: Array, shape: Shape, index: Axes | Flat | None, ops: ModuleType) -> Block:
+def _gather(source: Array, shape: Shape, index: Axes | Flat | None, ops: ModuleType, memory: BackendMemory) -> Block:
     if index is None:
-        memory_of(ops).fetch(source)
+        memory.fetch(source)
         return Block(shape, None, source.copy())
     values = np.empty(block_shape(shape, index), source.dtype)
     if isinstance(index, Flat):
@@ -151,11 +153,11 @@ def _gather(source: Array, shape: Shape, index: Axes | Flat | None, ops: ModuleT
     return Block(shape, index, values)
 
 
-def _scatter(target: Array, block: Block, ops: ModuleType) -> None:
+def _scatter(target: Array, block: Block, ops: ModuleType, memory: BackendMemory) -> None:
     index = block.index
     if index is None:
         target[...] = block.values
-        memory_of(ops).wrote(target)
+        memory.wrote(target)
     elif isinstance(index, Flat):
         ops.put_flat(target, index.ids, block.values)
     else:

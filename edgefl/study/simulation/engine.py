@@ -50,13 +50,16 @@ MakeEngine = Callable[[SimulationContext, ClientStateStore, int], Engine]
 
 
 class Threads:
-    """Jobs in the threads of a pool. With more than one worker, each kernel call has one thread."""
+    """Jobs in the threads of a pool, in each of which a kernel call has one thread.
+
+    One worker is the caller's thread: the values that it adds up are in its processor's caches then.
+    """
 
     is_apart = False
 
     def __init__(self, cast: SimulationContext, shelf: ClientStateStore, workers: int) -> None:
         self._player, self._shelf = Player(cast, workers), shelf
-        self._pool, self._until_closed = ThreadPoolExecutor(workers), ExitStack()
+        self._pool, self._until_closed = None if workers == 1 else ThreadPoolExecutor(workers), ExitStack()
         self._until_closed.enter_context(kernel_threads(1 if workers > 1 else None))
 
     def do(self, jobs: Sequence[Job], round: int, common: Sequence[Any] = ()) -> list[Any]:
@@ -66,10 +69,11 @@ class Threads:
                 self._player, kept, common, lambda new: self._shelf.save_client_state(job.client, round, new)
             )
 
-        return list(self._pool.map(one, jobs))
+        return list(map(one, jobs) if self._pool is None else self._pool.map(one, jobs))
 
     def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
         self._until_closed.close()
 
 
