@@ -1,4 +1,5 @@
-"""The server's event loop between connections, Coordinator and Store. It has the only `await`, and decides nothing.
+"""The server's event loop between connections, Coordinator and Store. It decides nothing, and only it and
+record_queue.py have an `await`.
 
 One thread runs everything but the store, which has a thread of its own (record_queue.py). Each record comes back to the
 coordinator as an event once it is durable. Until then nobody is told that it happened.

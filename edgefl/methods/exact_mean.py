@@ -79,10 +79,11 @@ class ExactMean(Mean):
         """Turn the sums into the totals and weights that methods read."""
         self.clients = sorted(self._declared)
         self.weights = [self._declared[client] for client in self.clients]
+        weight = self.weight
         for name, sums in self.sums.items():
-            self.weight[name] = self.counts[name].astype(np.float64)
+            weight[name] = self.counts[name].astype(np.float64)
             old = self._old[name].astype(np.float64) if name in self._old else 0.0
-            self.total[name] = self.weight[name] * old + sums * BY_KIND[self._kinds[name]].step
+            self.total[name] = weight[name] * old + sums * BY_KIND[self._kinds[name]].step
 
     def _count_whole(self, client: int, weight: float) -> int:
         if client in self._declared:

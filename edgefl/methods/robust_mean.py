@@ -51,7 +51,7 @@ class TrimmedMean(Mean):
         self._count(client, weight)
         self._updates.append(update)
         for name, block in update.blocks.items():
-            add_at(self.weight[name], block.index, weight)
+            add_at(self.weight_of(name), block.index, weight)
 
     def settle(self) -> None:
         """Compute the means, one parameter at a time."""

@@ -52,13 +52,17 @@ class Mean:
     @property
     def weight(self) -> dict[str, Array]:
         """The sums of weights, for every coordinate of a parameter."""
-        for name, total in self._total.items():
-            if name not in self._weight:
-                self._weight[name] = np.zeros(total.shape)
-        for name, weight in self._of_all.items():
-            self._weight[name] += weight
-        self._of_all.clear()
+        for name in self._total:
+            self.weight_of(name)
         return self._weight
+
+    def weight_of(self, name: str) -> Array:
+        """Return the sums of weights for every coordinate of one parameter, to which a caller may add."""
+        if name not in self._weight:
+            self._weight[name] = np.zeros(self._total[name].shape)
+        if name in self._of_all:
+            self._weight[name] += self._of_all.pop(name)
+        return self._weight[name]
 
     def add(self, client: int, update: Update, weight: float) -> None:
         """Add one client's values. Whole values wait until there are as many as the kernel adds in one pass, or until
@@ -77,7 +81,7 @@ class Mean:
             if block.index is None and name not in self._weight:
                 self._of_all[name] = self._of_all.get(name, 0.0) + weight
             else:
-                add_at(self.weight[name], block.index, weight)
+                add_at(self.weight_of(name), block.index, weight)
 
     def settle(self) -> None:
         """Do nothing, because sums are complete when they are read."""
@@ -92,8 +96,9 @@ class Mean:
     def _mean(self, total: Array, name: str, old: Array) -> Array:
         if name not in self._weight and (of_all := self._of_all.get(name)):
             return (total / of_all).astype(old.dtype)
-        covered = self.weight[name] > 0
-        mean = np.divide(total, self.weight[name], out=np.zeros(old.shape), where=covered)
+        weight = self.weight_of(name)
+        covered = weight > 0
+        mean = np.divide(total, weight, out=np.zeros(old.shape), where=covered)
         return np.where(covered, mean.astype(old.dtype), old)
 
     def _wait(self, name: str, values: Array, weight: float) -> None:

@@ -87,3 +87,21 @@ def test_clients_out_of_order_are_refused() -> None:
 def test_a_weight_of_zero_is_refused() -> None:
     with pytest.raises(ValueError, match=r"weight=0 of client 1; expected weight > 0"):
         Mean(SPEC).add(1, rows(0, values=[[1, 1]]), 0)
+
+
+@pytest.mark.parametrize("part", [None, 0, 1, 2, 3])
+def test_one_weight_for_all_coordinates_gives_the_bits_of_a_weight_for_each(part: int | None) -> None:
+    """Three whole updates, and at one place a partial one, are averaged in both forms."""
+    draw = np.random.default_rng(5)
+    updates = [rows(0, 1, 2, values=draw.standard_normal((3, 2)).tolist()) for _ in range(3)]
+    if part is not None:
+        updates.insert(part, rows(1, values=draw.standard_normal((1, 2)).tolist()))
+    together, apart = Mean(SPEC), Mean(SPEC)
+    assert not apart.weight["w"].any()  # the array is there now
+    for client, update in enumerate(updates):
+        for mean in (together, apart):
+            mean.add(client, update, 3 + client / 7)
+    found = together.over(OLD)["w"]
+    assert found.tobytes() == apart.over(OLD)["w"].tobytes()
+    assert not np.shares_memory(found, together.total["w"])
+    assert together.weight["w"].tobytes() == apart.weight["w"].tobytes()
