@@ -132,7 +132,7 @@ MUTANTS = (
     Mutant(
         "mean-weight-of-part",
         "edgefl/methods/weighted_mean.py",
-        "add_at(self.weight[name], block.index, weight)",
+        "add_at(self.weight_of(name), block.index, weight)",
         "self.weight[name] += weight",
         "clients that did not train a coordinate count in its mean",
         "tests/methods/test_weighted_mean.py tests/methods/test_fedspu.py",
