@@ -4,8 +4,6 @@ does.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +13,6 @@ import torch
 from edgefl.cli.status import examine
 from edgefl.experiment import model_file
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import partition_file, write_partition
-from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.models.graph import Model
 from edgefl.protocol.wire.model_message import pack
@@ -25,8 +21,7 @@ from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from edgefl.torch import from_torch
 from tests.mobilenet import frozen_backbone
-from tests.server.processes import lines, start, until
-from tests.server.test_torch_device import talk
+from tests.server.socket_run import served_run
 
 CLIENTS, ROUNDS = 2, 2
 CLASSIFIER = 4 * (1280 * 10 + 10)  # 51,240 bytes
@@ -84,18 +79,7 @@ def check_sockets(served: Path, clients) -> None:
 def test_a_server_and_two_devices_send_the_classifier_alone(given, simulated, tmp_path: Path) -> None:
     _, experiment, model, clients = given
     state, _ = simulated
-    served = tmp_path / "served"
-    open_run(served, experiment.to_json(), model)
-    (tmp_path / "shares").mkdir()
-    for client in range(CLIENTS):
-        write_partition(partition_file(tmp_path / "shares", client), clients, client)
-    with ExitStack() as stack:
-        server = start(stack, "serve", "--resume", str(served), "--port", "0")
-        address = until(lines(server), "listening on").split()[-1]
-        pool = stack.enter_context(ThreadPoolExecutor(CLIENTS))
-        for over in [pool.submit(talk, address, tmp_path, client, None, 1 << 24) for client in range(CLIENTS)]:
-            over.result(timeout=120)
-        assert server.wait(timeout=60) == 0
+    served, _ = served_run(tmp_path, experiment, model, clients, model_bytes=1 << 24)
     assert sizes(run_history.metrics(served)) == [[(CLASSIFIER + HEADER, CLASSIFIER + HEADER)] * CLIENTS] * ROUNDS
     check_sockets(served, clients)
     found = run_history.final_state(served).arrays["model"]

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.model_file import name_of
-from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.learning.learner import Array
 from edgefl.models.graph import Graph
@@ -22,8 +18,7 @@ from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from tests.experiment.test_place_targets import IDS, KINDS, PIXELS, SEGMENTS, TURNED
 from tests.learning.graphs import model
-from tests.server.processes import lines, start, until
-from tests.server.test_torch_device import talk
+from tests.server.socket_run import served_run
 
 CLIENTS = 3
 
@@ -37,21 +32,11 @@ def test_devices_train_with_labels_of_places_like_the_simulation(
 ) -> None:
     """The server has the scores of tokens and of pixels that the simulation has, for each model and each client."""
     np.savez(tmp_path / "made.npz", x=x, y=y, targets="labels")
-    begun, served = model(graph), tmp_path / "served"
+    begun = model(graph)
     named = {"data": str(tmp_path / "made.npz"), "model": name_of(begun), "partition": "iid"}
     experiment = Experiment(methods=("fedspu",), clients=CLIENTS, per_round=2, rounds=2, **named)  # type: ignore[arg-type]
     clients = assemble(experiment, model=begun)
-    open_run(served, experiment.to_json(), begun)
-    (tmp_path / "shares").mkdir()
-    for client in range(CLIENTS):
-        write_partition(partition_file(tmp_path / "shares", client), clients, client)
-    with ExitStack() as stack:
-        server = start(stack, "serve", "--resume", str(served), "--port", "0")
-        address = until(lines(server), "listening on").split()[-1]
-        pool = stack.enter_context(ThreadPoolExecutor(CLIENTS))
-        for over in [pool.submit(talk, address, tmp_path, client, None) for client in range(CLIENTS)]:
-            over.result(timeout=120)
-        assert server.wait(timeout=60) == 0
+    served, _ = served_run(tmp_path, experiment, begun, clients)
     journal = Journal(tmp_path / "simulated")
     state = simulate(experiment.algorithms()["fedspu"], clients, experiment.settings(1), journal)
     expected = list(journal.metrics())[-1]["evaluation"]

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from edgefl.errors import RunError
-from edgefl.experiment.client_dataset import partition_file, write_partition
-from edgefl.experiment.run_json import open_run
 from edgefl.protocol.wire.model_message import pack
 from edgefl.server import record_queue, run_history
 from edgefl.server.events import Record, Traffic
 from edgefl.server.record_queue import RecordQueue
 from tests.server import refusing_disk_server
-from tests.server.processes import lines, start, until
 from tests.server.refusing_disk_server import REFUSED
-from tests.server.test_torch_device import talk
+from tests.server.socket_run import served_run
 from tests.smooth import CLIENTS, federation
 
 PROGRAM = (refusing_disk_server.__file__,)
@@ -79,25 +74,12 @@ def test_a_batch_that_the_disk_refuses_is_tried_again(monkeypatch: pytest.Monkey
 def served_on(tmp_path: Path, *words: str) -> tuple[int, str]:
     """Serve a run of two rounds. Return the bytes of payload of which there is no record, and what the server said."""
     experiment, model, clients = federation(tmp_path, ("fedavg",), per_round=CLIENTS)
-    served = tmp_path / "served"
-    open_run(served, experiment.to_json(), model)
-    (tmp_path / "shares").mkdir()
-    for client in range(CLIENTS):
-        write_partition(partition_file(tmp_path / "shares", client), clients, client)
-    with ExitStack() as stack:
-        server = start(stack, *words, "serve", "--resume", str(served), "--port", "0", program=PROGRAM)
-        said = lines(server)
-        address = until(said, "listening on").split()[-1]
-        pool = stack.enter_context(ThreadPoolExecutor(CLIENTS))
-        for over in [pool.submit(talk, address, tmp_path, client, None) for client in range(CLIENTS)]:
-            over.result(timeout=120)
-        assert server.wait(timeout=60) == 0
-        rest = "".join(said)
+    served, said = served_run(tmp_path, experiment, model, clients, words=words, program=PROGRAM)
     last = run_history.traffic(served)[-1]
     trained = sum(each["down"] for record in run_history.metrics(served) for each in record["clients"])
     evaluated = trained  # each round asks each client to train, and then to evaluate the same arrays
     assert last.round == experiment.rounds
-    return trained + evaluated + CLIENTS * len(pack(model)) - (last.sent - last.sent_headers), rest
+    return trained + evaluated + CLIENTS * len(pack(model)) - (last.sent - last.sent_headers), said
 
 
 def test_the_traffic_of_the_last_round_is_stored_on_a_disk_that_refuses_it_once(tmp_path: Path) -> None:

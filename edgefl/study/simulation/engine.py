@@ -50,9 +50,10 @@ MakeEngine = Callable[[SimulationContext, ClientStateStore, int], Engine]
 
 
 class Threads:
-    """Jobs in the threads of a pool, in each of which a kernel call has one thread.
+    """Jobs in the threads of a pool, where each kernel call has one thread.
 
-    One worker is the caller's thread: the values that it adds up are in its processor's caches then.
+    With one worker there is no pool. The jobs are done in the caller's thread, so that the values that it adds up are
+    in the caches of its processor.
     """
 
     is_apart = False
