@@ -112,27 +112,57 @@ static efl_status nesterov_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl
     return EFL_OK;
 }
 
-// The sum of the squares of value(i) for i < count. LANES running sums in float64, added in pairs at the end: the order
-// depends on count alone, also across ISAs.
-template <int LANES, class Value>
-static inline double sum_of_squares(int64_t count, Value&& value) {
+// The sum of squares of values. LANES running sums in float64, added in pairs at the end: the order depends on the
+// number of values alone, also across ISAs.
+template <int LANES>
+struct SumOfSquares {
     double lane[LANES] = {};
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (int k = 0; k < LANES; ++k) lane[k] += value(i + k) * value(i + k);
-    for (int k = 0; i < count; ++i, ++k) lane[k] += value(i) * value(i);
-    for (int half = LANES / 2; half; half /= 2)
-        for (int k = 0; k < half; ++k) lane[k] += lane[k + half];
-    return lane[0];
-}
+
+    // Adds value(i) for first <= i < last. Only the last piece may have another length than a multiple of LANES.
+    template <class Value>
+    inline void add(int64_t first, int64_t last, Value&& value) {
+        int64_t i = first;
+        for (; i + LANES <= last; i += LANES)
+            for (int k = 0; k < LANES; ++k) lane[k] += value(i + k) * value(i + k);
+        for (int k = 0; i < last; ++i, ++k) lane[k] += value(i) * value(i);
+    }
+
+    inline double total() {
+        for (int half = LANES / 2; half; half /= 2)
+            for (int k = 0; k < half; ++k) lane[k] += lane[k + half];
+        return lane[0];
+    }
+};
 
 static efl_status sum_squares_f32(const float* x, efl_int64 count, double* total) {
-    *total += sum_of_squares<8>(count, [=](int64_t i) { return double(x[i]); });
+    SumOfSquares<8> sum;
+    sum.add(0, count, [=](int64_t i) { return double(x[i]); });
+    *total += sum.total();
     return EFL_OK;
 }
 
-static efl_status sum_squared_changes_f32(const float* x, const float* before, efl_int64 count, double* total) {
-    *total += sum_of_squares<32>(count, [=](int64_t i) { return double(x[i]) - double(before[i]); });
+// Copies values that are not read soon past the caches, which keep what is worked on.
+static void stream_copy(const float* from, float* to, int64_t count) {
+    int64_t i = 0;
+    for (; i < count && reinterpret_cast<uintptr_t>(to + i) % sizeof(vf); ++i) to[i] = from[i];
+    for (; i + W <= count; i += W) stream(to + i, load(from + i));
+    for (; i < count; ++i) to[i] = from[i];
+}
+
+constexpr int64_t COPIED_AT_ONCE = 1024;  // values: a multiple of the lanes, and a small part of a first cache
+constexpr int64_t STREAMED = 1 << 14;     // values from which on a copy does not go into the caches
+
+static efl_status sum_squared_changes_f32(const float* x, const float* before, efl_int64 count, double* total,
+                                          float* copy) {
+    SumOfSquares<32> sum;
+    for (int64_t first = 0; first < count; first += COPIED_AT_ONCE) {
+        const int64_t last = std::min<int64_t>(first + COPIED_AT_ONCE, count);
+        if (copy && count >= STREAMED) stream_copy(x + first, copy + first, last - first);
+        else if (copy) std::copy(x + first, x + last, copy + first);
+        sum.add(first, last, [=](int64_t i) { return double(x[i]) - double(before[i]); });
+    }
+    if (copy) streamed();
+    *total += sum.total();
     return EFL_OK;
 }
 

@@ -13,6 +13,8 @@ static inline vf held(vf v) {
     return v;
 }
 static inline void store(float* p, vf v) { _mm256_storeu_ps(p, v); }
+static inline void stream(float* p, vf v) { _mm256_stream_ps(p, v); }
+static inline void streamed() { _mm_sfence(); }
 static inline __m256i first(int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }

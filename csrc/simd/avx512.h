@@ -13,6 +13,8 @@ static inline vf held(vf v) {
     return v;
 }
 static inline void store(float* p, vf v) { _mm512_storeu_ps(p, v); }
+static inline void stream(float* p, vf v) { _mm512_stream_ps(p, v); }
+static inline void streamed() { _mm_sfence(); }
 static inline __mmask16 first(int n) { return __mmask16((1u << n) - 1u); }
 static inline vf load_n(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
 static inline void store_n(float* p, vf v, int n) { _mm512_mask_storeu_ps(p, first(n), v); }

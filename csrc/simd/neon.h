@@ -14,6 +14,8 @@ static inline vf held(vf v) {
     return v;
 }
 static inline void store(float* p, vf v) { vst1q_f32(p, v); }
+static inline void stream(float* p, vf v) { store(p, v); }
+static inline void streamed() {}
 static inline vf load_n(const float* p, int n) {
     if (n == W) return load(p);
     vf v = zero();

@@ -27,6 +27,10 @@ static inline vf held(vf v) {
     return v;
 }
 static inline void store(float* p, vf v) { __builtin_memcpy(p, &v, sizeof v); }
+// Past the caches where the instruction set can, to an address that is a multiple of the vector's bytes. Other threads
+// see what was written after `streamed`.
+static inline void stream(float* p, vf v) { store(p, v); }
+static inline void streamed() {}
 // The first n floats (0 <= n <= W); the others read as 0 and are never touched in memory.
 static inline vf load_n(const float* p, int n) {
     vf v = zero();

@@ -1360,10 +1360,13 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature(
             "sum_squared_changes",
-            "x[*] before[*] total:float64[1]+",
-            "total += sum of (x - before)^2 in float64",
-            c=InC("x before count=inner total"),
-            contract="*total += sum of (x - before)^2, in float64, in an order that depends on count alone.",
+            "x[*] before[*] total:float64[1]+ copy[*]?!",
+            "total += sum of (x - before)^2 in float64, and copy = x if it is given",
+            c=InC("x before count=inner total copy"),
+            contract=(
+                "*total += sum of (x - before)^2, in float64, in an order that depends on count alone; copy, if not"
+                " NULL: x, written past the caches where it is long."
+            ),
         ),
         Signature(
             "add_scaled",

@@ -139,8 +139,12 @@ class Learner(Protocol):
         *,
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
+        since: Mapping[str, Array] | None = None,
     ) -> Update:
-        """Return a copy of the blocks under these neurons, in this mask, or of what is trained. See gather.take."""
+        """Return a copy of the blocks under these neurons, in this mask, or of what is trained. See gather.take.
+
+        A learner need not measure the change since earlier values.
+        """
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Set the coordinates of an update, or whole parameters. Every other coordinate keeps its bits.

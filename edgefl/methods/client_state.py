@@ -20,6 +20,7 @@ from edgefl.learning.learner import Evaluation, Learner, Samples
 from edgefl.models.graph import Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update
 
 
 @dataclass
@@ -33,6 +34,7 @@ class ClientState:
     private     plain JSON values that persist between rounds and never leave the device
     arrays      named sets of arrays that persist between rounds in addition to the model. `model` is not one of the
                 names
+    before      the server's values before the round, from which `taken` measures changes. None: it measures none
     """
 
     client: int
@@ -45,6 +47,11 @@ class ClientState:
     test: NDArray[np.int32]
     private: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, Params] = field(default_factory=dict)
+    before: Params | None = None
+
+    def taken(self) -> Update:
+        """Return a copy of the whole model for the server."""
+        return self.learner.take() if self.before is None else self.learner.take(since=self.before)
 
 
 class OwnModel(NamedTuple):

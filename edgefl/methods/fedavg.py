@@ -68,7 +68,7 @@ class FedAvg(EarlyStopping, FineTuning):
         reply = Reply(
             plan.round,
             plan.client,
-            payload={MODEL: client_state.learner.take()},
+            payload={MODEL: client_state.taken()},
             examples=len(client_state.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},

@@ -95,7 +95,7 @@ class FedDyn(EarlyStopping, FineTuning):
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: client_state.learner.take()},
+            payload={MODEL: client_state.taken()},
             examples=len(client_state.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},

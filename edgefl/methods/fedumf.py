@@ -94,7 +94,7 @@ class FedUmf(EarlyStopping, FineTuning):
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: client_state.learner.take()} if plan.authorised else {},
+            payload={MODEL: client_state.taken()} if plan.authorised else {},
             examples=len(client_state.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},

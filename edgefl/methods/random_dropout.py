@@ -99,5 +99,5 @@ def scaled(update: Update, spec: ModelSpec, by: np.ufunc) -> Update:
         index = blocks[name].index
         ids = (index.rows, index.cols)[axis] if isinstance(index, Axes) else None
         if ids is not None:
-            blocks[name] = replace(blocks[name], values=by(blocks[name].values, ids.length / ids.count))
+            blocks[name] = replace(blocks[name], values=by(blocks[name].values, ids.length / ids.count), change=None)
     return Update(blocks)

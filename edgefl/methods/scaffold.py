@@ -110,7 +110,7 @@ class Scaffold(EarlyStopping, FineTuning):
             plan.round,
             plan.client,
             payload={
-                MODEL: client_state.learner.take(),
+                MODEL: client_state.taken(),
                 CONTROL: take(change, client_state.spec, None, kinds=LEARN),
             },
             examples=len(client_state.train),

@@ -14,6 +14,7 @@ import numpy as np
 from edgefl.kernels import best
 from edgefl.models.neurons.update import Array
 
+FLOAT32 = np.dtype(np.float32)
 AT_ONCE = 4  # arrays that the kernel adds in one pass, at most
 
 
@@ -23,7 +24,7 @@ def add_scaled(total: Array, terms: Sequence[tuple[Array, float]]) -> None:
     total  float64 array of the shape of all values
     terms  values and their factor, at most AT_ONCE
     """
-    if all(values.dtype == np.float32 for values, _ in terms):
+    if all(values.dtype == FLOAT32 for values, _ in terms):
         first, *others = [values.reshape(-1) for values, _ in terms]
         factors = np.array([factor for _, factor in terms] + [0.0] * (AT_ONCE - len(terms)), np.float64)
         best().add_scaled(total.reshape(-1), first, factors, *others)
@@ -34,17 +35,17 @@ def add_scaled(total: Array, terms: Sequence[tuple[Array, float]]) -> None:
 
 def is_finite(values: Array) -> bool:
     """Return whether all values are finite. A sum of squares of float32 in float64 is finite only if all are."""
-    return bool(np.isfinite(values).all()) if values.dtype != np.float32 else math.isfinite(sum_of_squares(values))
+    return bool(np.isfinite(values).all()) if values.dtype != FLOAT32 else math.isfinite(sum_of_squares(values))
 
 
 def sum_of_squares(values: Array, before: Array | None = None) -> float:
     """Return the sum of values^2, or of (values - before)^2."""
-    if values.dtype != np.float32 or (before is not None and before.dtype != np.float32):
+    if values.dtype != FLOAT32 or (before is not None and before.dtype != FLOAT32):
         changes = values.astype(np.float64)
         return float(np.square(changes if before is None else changes - before).sum())
     total = np.zeros(1)
     if before is None:
         best().sum_squares(values.reshape(-1), total)
     else:
-        best().sum_squared_changes(values.reshape(-1), np.ascontiguousarray(before).reshape(-1), total)
-    return float(total[0])
+        best().sum_squared_changes(values.reshape(-1), before.reshape(-1), total)
+    return total.item()

@@ -26,6 +26,7 @@ from edgefl.experiment.run_extension import goes_on, let_grow
 from edgefl.experiment.run_json import EXPERIMENT, check_data, open_run
 from edgefl.experiment.run_layout import Trial, trials
 from edgefl.experiment.settings import Experiment, Settings
+from edgefl.kernels.memory import give_back
 from edgefl.methods.task import State
 from edgefl.models.graph import Model
 from edgefl.study import tuning
@@ -163,6 +164,7 @@ def run(
     Raises  RunError as `simulate` does, or if another process runs the directory.
     """
     watcher = watcher or NullWatcher()
+    give_back()  # reading the data has freed megabytes
     with ExitStack() as until_end:
         until_end.callback(watcher.end)
         engine = until_end.enter_context(engines())

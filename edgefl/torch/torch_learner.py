@@ -1,8 +1,7 @@
 """The class TorchLearner: a Learner over a torch module, which is a graph's own form or a user's module.
 
-Torch computes, so the results equal GraphLearner's results up to rounding. Parts of the learner are in other files:
-masked_parameters.py writes parameters, module_training.py takes steps, module_gradients.py computes gradients, and
-module_inference.py evaluates and predicts.
+Torch computes, so the results equal GraphLearner's up to rounding. masked_parameters.py writes parameters,
+module_training.py takes steps, module_gradients.py computes gradients, and module_inference.py evaluates and predicts.
 """
 
 from __future__ import annotations
@@ -148,9 +147,10 @@ class TorchLearner:
         *,
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
+        since: Mapping[str, Array] | None = None,
     ) -> Update:
-        """Copy the blocks under these neurons, or the values in this mask, or everything for None (see gather.take)."""
-        return take(self._parameters.held, self.spec, selection, kinds=kinds, names=names)
+        """Copy the blocks under these neurons, or the values in this mask, or everything for None. See gather.take."""
+        return take(self._parameters.held, self.spec, selection, kinds=kinds, names=names, since=since)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Set the coordinates of an update, or whole parameters. All other coordinates keep their bits.

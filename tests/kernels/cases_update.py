@@ -27,7 +27,8 @@ def cases() -> Iterator[Case]:
     yield from sgd_cases()
     for size in (0, *WIDTHS, 1000):
         yield Case("sum_squares", str(size), lambda rng, n=size: {"x": normal(rng, n), "total": np.array([0.5])})
-        yield Case("sum_squared_changes", str(size), lambda rng, n=size: changes(rng, n))
+        for kind in ("none", "copy"):
+            yield Case("sum_squared_changes", f"{size}-{kind}", lambda rng, n=size, k=kind: changes(rng, n, k))
         for others in ("", "second", "third fourth", "second third fourth"):
             label = f"{size}-{others.replace(' ', '-') or 'x'}"
             yield Case("add_scaled", label, lambda rng, n=size, o=others: scaled(rng, n, o))
@@ -38,7 +39,7 @@ def cases() -> Iterator[Case]:
     yield Case("sum_squares", "ordinary", lambda rng: {"x": normal(rng, 9), "total": np.zeros(1)})
     yield Case("sum_squares", "large", lambda rng: {"x": normal(rng, 200_001), "total": np.zeros(1)})
     for label, size in {"ordinary": 9, "large": 200_001}.items():
-        yield Case("sum_squared_changes", label, lambda rng, n=size: changes(rng, n))
+        yield Case("sum_squared_changes", label, lambda rng, n=size: changes(rng, n, "copy"))
         yield Case("add_scaled", label, lambda rng, n=size: scaled(rng, n, "second third fourth"))
     for label in ("ordinary", "large"):
         yield Case("clip_scale", label, lambda rng: {"total": np.array([7.0]), "max_norm": 1.0, "scale": blank(1)})
@@ -49,8 +50,9 @@ def cases() -> Iterator[Case]:
     yield Case("sgd", "large-chosen", lambda rng: sgd(rng, big, momentum, ("odd", "but_one")))
 
 
-def changes(rng: Rng, size: int) -> Args:
-    return {"x": normal(rng, size), "before": normal(rng, size), "total": np.array([0.5])}
+def changes(rng: Rng, size: int, kind: str) -> Args:
+    copy = blank(size) if kind == "copy" else None
+    return {"x": normal(rng, size), "before": normal(rng, size), "total": np.array([0.5]), "copy": copy}
 
 
 def scaled(rng: Rng, size: int, others: str) -> Args:

@@ -794,8 +794,10 @@ def test_sgd_steps_follow_torch(momentum: float, decay: float, clip: float | Non
 def test_sums_of_a_server_follow_numpy() -> None:
     rng = np.random.default_rng(1)
     x, before, total, factors = rng.standard_normal(40), rng.standard_normal(40), np.ones(1), np.array([0.3, 9, 5, -2])
-    reference.sum_squared_changes(x, before, total)
+    copy = np.empty(40)
+    reference.sum_squared_changes(x, before, total, copy)
     close(total, tensor(1 + np.linalg.norm(x - before) ** 2))
+    assert (copy == x).all()
     sums = rng.standard_normal(40)
     expected = tensor(sums + 0.3 * x - 2 * before)
     reference.add_scaled(sums, x, factors, fourth=before)

@@ -124,7 +124,7 @@ MUTANTS = (
         "sum-squares-tail",
         "csrc/kernels/update.inl.h",
         "lane[k] += value(i) * value(i);",
-        "if (i + 1 < count) lane[k] += value(i) * value(i);",
+        "if (i + 1 < last) lane[k] += value(i) * value(i);",
         "the last square is left out",
         cases("sum_squares"),
     ),

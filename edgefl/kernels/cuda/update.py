@@ -28,8 +28,14 @@ def sum_squares(x: KernelArray, total: KernelArray) -> Launches:
     return _sum("sum_squares", x.size, total, x=x)
 
 
-def sum_squared_changes(x: KernelArray, before: KernelArray, total: KernelArray) -> Launches:
-    return _sum("sum_squared_changes", x.size, total, x=x, before=before)
+def sum_squared_changes(
+    x: KernelArray, before: KernelArray, total: KernelArray, copy: KernelArray | None = None
+) -> Launches:
+    sums = _sum("sum_squared_changes", x.size, total, x=x, before=before)
+    if copy is None or not x.size:
+        return sums
+    one = {"rows": 1, "width": x.size, "source_step": x.size, "to_step": x.size}
+    return [*sums, launch("copy_rows", x.size, source=x, to=copy, **one)]
 
 
 def _sum(kernel: str, count: int, total: KernelArray, **read: KernelArray) -> Launches:

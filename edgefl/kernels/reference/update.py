@@ -12,8 +12,10 @@ def sum_squares(x: Array, total: Array) -> None:
     total += np.sum(np.square(x, dtype=np.float64))
 
 
-def sum_squared_changes(x: Array, before: Array, total: Array) -> None:
-    """Add the sum of (x - before)^2 to total, in float64."""
+def sum_squared_changes(x: Array, before: Array, total: Array, copy: Array | None = None) -> None:
+    """Add the sum of (x - before)^2 to total, in float64. If a copy is given, copy x into it."""
+    if copy is not None:
+        copy[...] = x
     total += np.sum(np.square(np.subtract(x, before, dtype=np.float64)))
 
 

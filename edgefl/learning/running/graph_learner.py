@@ -111,9 +111,10 @@ class GraphLearner:
         *,
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
+        since: Mapping[str, Array] | None = None,
     ) -> Update:
         """Return a copy of the blocks under these neurons, or in this mask (None: of everything). See gather.take."""
-        return self._parameters.take(selection, kinds, names)
+        return self._parameters.take(selection, kinds, names, since)
 
     def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
         """Keep only the coordinates of this mask from now on (None: all). The others are 0.0, whatever is written or
@@ -333,8 +334,7 @@ class GraphLearner:
         indices (id lists) and scratch.
 
         The part features is the results at a cut that a fit has kept. The part samples is copies on a device. The part
-        scratch is the kernels' packing memory, shared by all learners of the process. It is 0 where the backend has no
-        such memory.
+        scratch is the packing memory of the process, which all learners share, or 0 for a backend without such memory.
         """
         return self._workspace.account.memory()
 

@@ -38,10 +38,11 @@ class ParameterAccess:
         selection: NeuronSet | Mask | TrainableParameters | None,
         kinds: Collection[Kind],
         names: Collection[str] | None,
+        since: Mapping[str, Array] | None = None,
     ) -> Update:
         """Return a copy of the blocks under these neurons, or in this mask. See gather.take."""
         held = self._store.params if self._store.is_plain else self._store.weights
-        return take(held, self._spec, selection, kinds=kinds, names=names, ops=self._backend)
+        return take(held, self._spec, selection, kinds=kinds, names=names, ops=self._backend, since=since)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Set an update's coordinates, or whole parameters. See GraphLearner.write."""

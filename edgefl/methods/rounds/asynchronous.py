@@ -134,5 +134,5 @@ def _moved(update: Update, sent: Params, present: Params, share: float) -> Updat
             values = values_at(present[name], block.index) + share * (values - values_at(sent[name], block.index))
         else:
             values = share * values
-        blocks[name] = replace(block, values=np.ascontiguousarray(values))
+        blocks[name] = replace(block, values=np.ascontiguousarray(values), change=None)
     return Update(blocks)

@@ -6,7 +6,7 @@ Both carriers give the same plan, answer and sizes. A checked exchange is carrie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from edgefl.errors import CodecError
 from edgefl.methods.algorithm import Algorithm
@@ -24,8 +24,11 @@ from edgefl.protocol.codec import Sizes
 class Carrier(Protocol):
     """The exchange of one plan and its reply.
 
-    down  sizes of what the plan's message carries
+    measures  whether `answer` measures the changes of a reply
+    down      sizes of what the plan's message carries
     """
+
+    measures: ClassVar[bool]
 
     @property
     def down(self) -> Sizes: ...
@@ -45,6 +48,8 @@ class Carrier(Protocol):
 class MessageCarrier:
     """An exchange by messages, as a server and a device have it."""
 
+    measures: ClassVar[bool] = False
+
     def __init__(self, plan: Plan, spec: ModelSpec, values: str) -> None:
         self._plan, self._spec, self._values = plan, spec, values
         self._message = train_message(plan, spec, values)
@@ -62,6 +67,8 @@ class MessageCarrier:
 
 class DirectCarrier:
     """An exchange within one process (direct_exchange.py). A reply with masks is carried by a message."""
+
+    measures: ClassVar[bool] = True
 
     def __init__(self, plan: Plan, spec: ModelSpec, facts: UpdateFacts) -> None:
         self._plan, self._spec, self._facts = plan, spec, facts
@@ -81,6 +88,8 @@ class DirectCarrier:
 
 class CheckedCarrier:
     """An exchange by messages that is compared with the direct exchange. Raises CodecError if they differ."""
+
+    measures: ClassVar[bool] = True
 
     def __init__(self, plan: Plan, spec: ModelSpec, facts: UpdateFacts) -> None:
         self._client = plan.client

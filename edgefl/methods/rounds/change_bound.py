@@ -86,6 +86,8 @@ def _lengths(update: Update, old: Params, spec: ModelSpec) -> dict[str, float]:
 
 def square_sum(block: Block, old: Array | None) -> float:
     """Return the sum of the squares of a block's changes."""
+    if block.change is not None and block.change.since is old:
+        return block.change.sum
     return sum_of_squares(block.values, None if old is None else values_at(old, block.index))
 
 
@@ -192,4 +194,4 @@ def _shortened(block: Block, share: float, old: Array | None) -> Block:
     values = change(block, old) * share
     if old is not None:
         values += values_at(old, block.index)
-    return replace(block, values=np.ascontiguousarray(values, block.values.dtype))
+    return replace(block, values=np.ascontiguousarray(values, block.values.dtype), change=None)

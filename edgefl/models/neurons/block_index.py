@@ -245,7 +245,7 @@ def _check_sorted(what: str, ids: Array, dtype: type[np.generic], size: int) -> 
 def read_only(array: Array) -> Array:
     """Return a view of an array that cannot be written."""
     view = array.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,17 @@ from edgefl.models.neurons.mask import Mask
 Array = npt.NDArray[Any]
 KINDS: tuple[Kind, ...] = ("learn", "stat")  # kinds of parameters that a round exchanges
 EVERY_KIND: tuple[Kind, ...] = (*KINDS, "frozen")
+VALUE_TYPES = np.dtype(np.float32), np.dtype(np.float64)  # of blocks
+
+
+class SquaredChange(NamedTuple):
+    """The sum of (values - since)^2 over a whole parameter, in float64.
+
+    since  earlier values of the parameter
+    """
+
+    since: Array
+    sum: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +44,17 @@ class Block:
     index   coordinates of the values: Axes, Flat, or None for all (block_index.py)
     values  float32 or float64 (sums), C-contiguous, of the shape that `shape` and `index` give. They are kept as a
             read-only view
+    change  squared change of the values, if it was measured when they were copied. It stays in this process
     Raises  SelectionError if the index does not fit a parameter of this shape, ValueError if the values do not fit it.
     """
 
     shape: Shape
     index: Axes | Flat | None
     values: Array
+    change: SquaredChange | None = None
 
     def __post_init__(self) -> None:
-        if self.values.dtype not in (np.float32, np.float64):
+        if self.values.dtype not in VALUE_TYPES:
             raise ValueError(f"values of type {self.values.dtype}; expected float32 or float64")
         expected = block_shape(self.shape, self.index)
         if self.values.shape != expected:
@@ -49,6 +62,9 @@ class Block:
         if not self.values.flags.c_contiguous:
             raise ValueError(f"values with strides {self.values.strides}; expected a C-contiguous array")
         object.__setattr__(self, "values", read_only(self.values))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "change": None}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Block):

@@ -79,11 +79,16 @@ class Player:
 
     @contextmanager
     def client_state(
-        self, client: int, kept: StoredClientState | None, untrained: Params | None
+        self,
+        client: int,
+        kept: StoredClientState | None,
+        untrained: Params | None,
+        before: Params | None = None,
     ) -> Iterator[ClientState]:
         """Yield the client with what it keeps. Its model is `untrained` if it has never trained, or keeps no model.
 
         untrained  None: as for `learner`
+        before     as for ClientState
         """
         kept = kept or StoredClientState({}, {}, {})
         federation = self.cast.federation
@@ -100,6 +105,7 @@ class Player:
                 split.test,
                 kept.private,
                 kept.arrays,
+                before,
             )
 
 
@@ -166,12 +172,13 @@ class TrainingJob:
         algorithm, federation, initial, settings, _ = player.cast
         carrier = carrier_of(algorithm, plan, spec, settings.values, player.facts, self.is_checked)
         untrained = None if is_overwritten(algorithm, plan, spec) else initial
-        with player.client_state(plan.client, kept, untrained) as client_state:
+        old = None if self.before is None else common[self.before]
+        before = old.get(MODEL) if old is not None and carrier.measures else None
+        with player.client_state(plan.client, kept, untrained, before) as client_state:
             received = carrier.received(algorithm.held(client_state))
             squares = gradient_squares(algorithm, client_state, received) if self.is_diagnosed else None
             reply, seconds = trained(algorithm, federation.graph, client_state, received, time.thread_time)
             declared = settings.aggregation_settings.declared(algorithm, len(client_state.train))
-            old = None if self.before is None else common[self.before]
             answer = carrier.answer(reply, received, seconds, declared, old)
             has_kept = algorithm.remembers and (answer.reply is not None or self.late)
             if has_kept:

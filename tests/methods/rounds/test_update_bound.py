@@ -19,7 +19,7 @@ from edgefl.methods.rounds.change_bound import (
 from edgefl.methods.task import MODEL
 from edgefl.models.neurons.block_index import Axes, AxisIds
 from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.models.neurons.update import Block, Update
+from edgefl.models.neurons.update import Block, SquaredChange, Update
 
 SPEC = ModelSpec(
     {"w": ParamSpec((2, 2), "learn", AxisSpec("a")), "mean": ParamSpec((2,), "stat", AxisSpec("a"))}, {"a": 2}, b""
@@ -45,6 +45,17 @@ def test_the_length_of_a_part_is_that_of_what_was_trained() -> None:
     half = Block((2, 2), Axes(AxisIds(np.array([1], np.int32), 2)), np.float32([[4, 2]]))
     found = change_bound.lengths(Reply(1, 0, {MODEL: Update({"w": half})}), OLD, SPEC)
     assert found[MODEL]["w"] == 1.0
+
+
+def test_a_change_that_was_measured_in_copying_counts_for_the_very_values_it_was_measured_from() -> None:
+    old = OLD[MODEL]["w"]
+    measured = Block((2, 2), None, np.full((2, 2), 5, np.float32), SquaredChange(old, 36.0))
+    assert change_bound.square_sum(measured, old) == 36.0
+    assert change_bound.square_sum(measured, old.copy()) == 16.0
+    shorter = change_bound.clipped(
+        Reply(1, 0, {MODEL: Update({"w": measured})}), {MODEL: {"w": 3.0}}, {MODEL: {"w": 1.5}}, OLD
+    )
+    assert change_bound.square_sum(shorter.payload[MODEL].blocks["w"], old) == 4.0
 
 
 def test_a_payload_of_changes_is_measured_as_it_is() -> None:

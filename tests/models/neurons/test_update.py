@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from edgefl.models.neurons.block_index import Axes, AxisIds, Flat, JoinedIds, ac
 from edgefl.models.neurons.gather import put, take, take_flat
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
-from edgefl.models.neurons.update import Block, Update
+from edgefl.models.neurons.update import Block, SquaredChange, Update
 from edgefl.rng import INIT, NEURONS, stream
 
 TINY = Graph(
@@ -153,6 +155,31 @@ def test_take_everything_is_dense() -> None:
     assert list(dense.blocks) == list(spec.params)
     assert all(block.index is None for block in dense.blocks.values())
     assert dense == take(params, spec, NeuronSet.full(spec), ops=reference)
+
+
+def test_whole_values_are_measured_in_copying() -> None:
+    spec = ModelSpec.of(TINY)
+    params = numbered(spec)
+    before = {name: value - np.float32(2) for name, value in params.items()}
+    odd = {**before, "a.bias": before["a.bias"].astype(np.float64), "b.weight": before["b.weight"][:1]}
+    update = take(params, spec, since=before)
+    assert update == take(params, spec)
+    assert {n: b.change.sum for n, b in update.blocks.items() if b.change} == {
+        "a.weight": 24,
+        "a.bias": 12,
+        "b.weight": 24,
+    }
+    assert all(b.change and b.change.since is before[n] for n, b in update.blocks.items())
+    assert [n for n, b in take(params, spec, since=odd).blocks.items() if b.change] == ["a.weight"]
+    part = take(params, spec, NeuronSet.of(spec, {"a": [0, 2]}), since=before)
+    assert [block.change for block in part.blocks.values()] == [None] * 3
+
+
+def test_a_measured_change_stays_in_its_process() -> None:
+    block = Block((2,), None, np.float32([1, 2]), SquaredChange(np.zeros(1000, np.float32), 5.0))
+    sent = pickle.dumps(block)
+    assert len(sent) < 1000
+    assert pickle.loads(sent) == block and pickle.loads(sent).change is None
 
 
 def test_kinds_select_parameters() -> None:
