@@ -13,7 +13,7 @@ import torch
 from blazefl.contrib.fedavg import FedAvgBaseClientTrainer, FedAvgBaseServerHandler
 from torch import Tensor, nn
 
-from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, tell
+from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, drawn, tell
 from bench.simulators.torch_side import Batches, accuracy, prepared
 
 
@@ -48,8 +48,8 @@ def main(arguments: list[str]) -> None:
     share = (shape.per_round + 0.5) / shape.clients
     server = FedAvgBaseServerHandler(Selector(own), name, data, rounds, shape.clients, share, "cpu", BATCH, 1)
     trainer = FedAvgBaseClientTrainer(Selector(trained), name, data, "cpu", shape.clients, 1, BATCH, RATE, 1)
-    while not server.if_stop():
-        trainer.local_process(server.downlink_package(), server.sample_clients())
+    for clients in drawn(file):
+        trainer.local_process(server.downlink_package(), clients)
         for package in trainer.uplink_package():
             server.load(package)
         watch.ended()

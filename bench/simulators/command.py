@@ -26,11 +26,12 @@ from bench.processes import ROOT
 from bench.simulators import torch_side
 from bench.simulators.peers import PEERS, environment
 from bench.simulators.process_tree import run_watched
-from bench.simulators.task import MODELS, SHAPES, Result, Shape
+from bench.simulators.task import CLIENTS, MODELS, SEED, SHAPES, Result, Shape
+from edgefl import rng
 from edgefl.experiment.data.catalog import load
 
 OURS = ("edgefl", "torch")  # sides that run under the Python of this command
-BAND = 0.03  # of accuracy: the sides draw other clients and orders of samples
+BAND = 0.03  # of accuracy: the sides draw other orders of samples
 QUICK = {"few-large": Shape(4, 30, 2), "many-small": Shape(12, 20, 3)}
 
 
@@ -74,6 +75,7 @@ def _figures(
     for name, shape in shapes.items():
         file = folder / f"{name}.npz"
         _save_images(file, shape, data_dir, is_quick)
+        _save_clients(file, shape, rounds)
         for model in MODELS:
             _save_first_values(file.with_name(f"{model}.npz"), model)
             found: dict[str, list[Result]] = {side: [] for side in pythons}
@@ -122,6 +124,12 @@ def _save_images(file: Path, shape: Shape, data_dir: str | None, is_quick: bool)
         found = load("fashion-mnist", data_dir, fetch=False)
         x, y = found.x[:count], found.y[:count]
     np.savez(file, x=x, y=y.astype(np.int64))
+
+
+def _save_clients(file: Path, shape: Shape, rounds: int) -> None:
+    """Save the clients of each round, which are the clients that edgefl draws."""
+    streams = [rng.stream(SEED, rng.SELECT, round=round) for round in range(1, rounds + 1)]
+    np.save(file.with_name(CLIENTS), [each.sample(shape.clients, shape.per_round) for each in streams])
 
 
 def _save_first_values(file: Path, model: str) -> None:

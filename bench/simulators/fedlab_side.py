@@ -6,8 +6,8 @@ faster than a DataLoader.
 
 from __future__ import annotations
 
-import random
 import sys
+from collections.abc import Iterable
 
 import torch
 from fedlab.contrib.algorithm.basic_client import SGDSerialClientTrainer
@@ -15,7 +15,7 @@ from fedlab.contrib.algorithm.basic_server import SyncServerHandler
 from fedlab.core.standalone import StandalonePipeline
 from torch import Tensor
 
-from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, tell
+from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, drawn, tell
 from bench.simulators.torch_side import Batches, accuracy, prepared
 
 
@@ -28,6 +28,16 @@ class Loaders:
     def get_dataloader(self, client: int, batch_size: int) -> Batches:
         own = self._shape.trained(client)
         return Batches(self._x[own], self._y[own], self._generator)
+
+
+class Handler(SyncServerHandler):
+    """FedLab's server, which chooses the clients of the task."""
+
+    def choose(self, clients: Iterable[list[int]]) -> None:
+        self._clients = iter(clients)
+
+    def sample_clients(self) -> list[int]:
+        return next(self._clients)
 
 
 class Pipeline(StandalonePipeline):
@@ -43,11 +53,11 @@ class Pipeline(StandalonePipeline):
 
 def main(arguments: list[str]) -> None:
     file, shape, name, rounds = asked(arguments)
-    random.seed(1)
     own, x, y = prepared(file, name)
     trained, _, _ = prepared(file, name)
     watch = Rounds(shape)
-    server = SyncServerHandler(own, rounds, (shape.per_round + 0.5) / shape.clients)
+    server = Handler(own, rounds, (shape.per_round + 0.5) / shape.clients)
+    server.choose(drawn(file))
     trainer = SGDSerialClientTrainer(trained, shape.clients)
     trainer.setup_dataset(Loaders(shape, x, y))
     trainer.setup_optim(1, BATCH, RATE)

@@ -16,19 +16,20 @@ prepared_once = cache(prepared)
 client = ClientApp()
 
 
-def task_of(file: Path, shape: Shape, model: str) -> ConfigRecord:
-    """Return the task as a client is told it."""
-    return ConfigRecord({"file": str(file), "shape": [shape.clients, shape.images, shape.per_round], "model": model})
+def task_of(file: Path, shape: Shape, model: str, client: int) -> ConfigRecord:
+    """Return the task as a node is told it that trains as this client."""
+    sizes = [shape.clients, shape.images, shape.per_round]
+    return ConfigRecord({"file": str(file), "shape": sizes, "model": model, "client": client})
 
 
 @client.train()
 def train_client(message: Message, context: Context) -> Message:
-    """Take one epoch over the samples of this client, and return the whole model."""
+    """Take one epoch over the samples of the client that the task names, and return the whole model."""
     given = message.content[TASK]
     shape = Shape(*given["shape"])
     model, x, y = prepared_once(Path(given["file"]), given["model"])
     model.load_state_dict(message.content[ARRAYS].to_torch_state_dict())
-    own = shape.trained(int(context.node_config["partition-id"]))
+    own = shape.trained(int(given["client"]))
     train(model, x[own], y[own])
     metrics = MetricRecord({"num-examples": len(y[own])})
     return Message(content=RecordDict({ARRAYS: ArrayRecord(model.state_dict()), "metrics": metrics}), reply_to=message)

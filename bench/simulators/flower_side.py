@@ -7,39 +7,43 @@ is that of this process and of all processes of Ray.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
-from flwr.app import ArrayRecord, ConfigRecord, Context
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.simulation import run_simulation
 
 from bench.simulators.flower_client import TASK, client, task_of
-from bench.simulators.task import Rounds, asked, tell
+from bench.simulators.task import Rounds, asked, drawn, tell
 from bench.simulators.torch_side import accuracy, prepared
 
 ONE = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1, "include_dashboard": False}}
 
 
 class Watched(FedAvg):
-    """FedAvg that tells the clients their task, and notes the end of each round."""
+    """FedAvg that tells each node as which client of the task it trains, and notes the end of each round."""
 
-    def __init__(self, watch: Rounds, task: ConfigRecord) -> None:
+    def __init__(self, watch: Rounds, tasks: Iterable[list[ConfigRecord]]) -> None:
         count, nodes = watch.shape.per_round, watch.shape.clients
         super().__init__(
             fraction_train=count / nodes, fraction_evaluate=0.0, min_train_nodes=count, min_available_nodes=nodes
         )
-        self._watch, self._task = watch, task
+        self._watch, self._tasks = watch, iter(tasks)
 
     def configure_train(self, server_round, arrays, config, grid):  # type: ignore[no-untyped-def]
-        messages = list(super().configure_train(server_round, arrays, config, grid))
-        for message in messages:
-            message.content[TASK] = self._task
-        return messages
+        messages = super().configure_train(server_round, arrays, config, grid)
+        return [_with_task(message, task) for message, task in zip(messages, next(self._tasks), strict=True)]
 
     def aggregate_train(self, server_round, replies):  # type: ignore[no-untyped-def]
         found = super().aggregate_train(server_round, replies)
         self._watch.ended()
         return found
+
+
+def _with_task(message: Message, task: ConfigRecord) -> Message:
+    content = RecordDict({**message.content, TASK: task})
+    return Message(content, message.metadata.dst_node_id, message.metadata.message_type)
 
 
 def main(arguments: list[str]) -> None:
@@ -49,7 +53,8 @@ def main(arguments: list[str]) -> None:
 
     @server.main()
     def serve(grid: Grid, context: Context) -> None:
-        strategy = Watched(watch, task_of(file, shape, name))
+        tasks = [[task_of(file, shape, name, client) for client in clients] for clients in drawn(file)]
+        strategy = Watched(watch, tasks)
         results.append(strategy.start(grid, ArrayRecord(model.state_dict()), num_rounds=rounds))
 
     run_simulation(server, client, shape.clients, backend_config=ONE)

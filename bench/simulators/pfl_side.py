@@ -6,8 +6,8 @@ It has pfl-research's own federated averaging, simulated backend and datasets of
 from __future__ import annotations
 
 import sys
+from itertools import chain
 
-import numpy as np
 import torch
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.algorithm.base import NNAlgorithmParams
@@ -21,7 +21,7 @@ from pfl.model.pytorch import PyTorchModel
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, tell
+from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, drawn, tell
 from bench.simulators.torch_side import accuracy, prepared
 
 
@@ -62,9 +62,9 @@ def main(arguments: list[str]) -> None:
     file, shape, name, rounds = asked(arguments)
     layers, x, y = prepared(file, name)
     watch, network = Rounds(shape), Network(layers)
-    draw = np.random.default_rng(1)
+    clients = chain.from_iterable(drawn(file))
     users = [dataset_of(client, shape, x, y) for client in range(shape.clients)]
-    data = FederatedDataset(lambda user: users[user], lambda: int(draw.integers(shape.clients)))
+    data = FederatedDataset(lambda user: users[user], lambda: next(clients))
     step = torch.optim.SGD(network.parameters(), lr=1.0)
     model = PyTorchModel(network, torch.optim.SGD, step)
     FederatedAveraging().run(

@@ -1,7 +1,8 @@
 """The task that all simulators solve: FedAvg on Fashion-MNIST with equal parts of its training images.
 
 Client k owns the images from k * images on. It tests on the last tenth of its images, and trains on the others. Pixels
-are x / 255. A side prints one line of JSON with its `Result`.
+are x / 255. All sides train the same clients in a round, so that their accuracies differ by the order of samples alone.
+A side prints one line of JSON with its `Result`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import numpy as np
 from bench.processes import cpu_s
 from bench.simulators.process_tree import members
 
-BATCH, RATE, TESTED = 10, 0.05, 10
+BATCH, RATE, TESTED, SEED = 10, 0.05, 10, 1
+CLIENTS = "clients.npy"
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ def first_values(file: Path, model: str) -> list[np.ndarray]:
     """Return the parameters with which both sides begin, which lie beside the images, in the order of the layers."""
     with np.load(file.with_name(f"{model}.npz")) as content:
         return [content[name] for name in content.files]
+
+
+def drawn(file: Path) -> list[list[int]]:
+    """Return the clients of each round, which lie beside the images."""
+    found: list[list[int]] = np.load(file.with_name(CLIENTS)).tolist()
+    return found
 
 
 def tell(result: Result) -> None:

@@ -7,7 +7,7 @@ and one thread. It writes no journal, checks no reply and resumes nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, first_values, tell
+from bench.simulators.task import BATCH, RATE, Rounds, Shape, asked, drawn, first_values, tell
 
 
 def model_of(name: str) -> nn.Module:
@@ -49,12 +49,12 @@ def train(model: nn.Module, x: Tensor, y: Tensor) -> None:
             torch._foreach_add_(parameters, gradients, alpha=-RATE)
 
 
-def one_round(model: nn.Module, shape: Shape, x: Tensor, y: Tensor) -> None:
-    """Train the clients of a round one after another, and put the mean of their models into the model."""
+def one_round(model: nn.Module, shape: Shape, x: Tensor, y: Tensor, clients: Sequence[int]) -> None:
+    """Train these clients one after another, and put the mean of their models into the model."""
     parameters = list(model.parameters())
     before = [each.detach().clone() for each in parameters]
     sums = [torch.zeros_like(each) for each in before]
-    for client in torch.randperm(shape.clients)[: shape.per_round].tolist():
+    for client in clients:
         own = shape.trained(client)
         with torch.no_grad():
             torch._foreach_copy_(parameters, before)
@@ -62,7 +62,7 @@ def one_round(model: nn.Module, shape: Shape, x: Tensor, y: Tensor) -> None:
         with torch.no_grad():
             torch._foreach_add_(sums, [each.detach() for each in parameters])
     with torch.no_grad():
-        torch._foreach_copy_(parameters, torch._foreach_div(sums, shape.per_round))
+        torch._foreach_copy_(parameters, torch._foreach_div(sums, len(clients)))
 
 
 @torch.no_grad()
@@ -86,11 +86,11 @@ def prepared(file: Path, name: str) -> tuple[nn.Module, Tensor, Tensor]:
 
 
 def main(arguments: list[str]) -> None:
-    file, shape, name, rounds = asked(arguments)
+    file, shape, name, _ = asked(arguments)
     model, x, y = prepared(file, name)
     watch = Rounds(shape)
-    for _ in range(rounds):
-        one_round(model, shape, x, y)
+    for clients in drawn(file):
+        one_round(model, shape, x, y, clients)
         watch.ended()
     tell(watch.result(accuracy(model, shape, x, y)))
 

@@ -7,14 +7,17 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+import edgefl
 from bench.processes import ROOT
 from bench.simulators import command, edgefl_side, process_tree, torch_side
 from bench.simulators.peers import PEERS
-from bench.simulators.task import MODELS, SHAPES, Result, Rounds, Shape
+from bench.simulators.task import MODELS, SEED, SHAPES, Result, Rounds, Shape, drawn
 
 WHATS = ("processor, a client and round", "memory, largest", "accuracy")
 
@@ -41,10 +44,29 @@ def test_a_round_of_the_loop_is_the_mean_of_the_models_of_its_clients() -> None:
         alone.load_state_dict(first)
         torch_side.train(alone, x[11 * client : 11 * client + 10], y[11 * client : 11 * client + 10])  # one batch
         ends.append(alone.state_dict())
-    torch_side.one_round(model, shape, x, y)
+    torch_side.one_round(model, shape, x, y, [0, 1])
     for name, value in model.state_dict().items():
         torch.testing.assert_close(value, (ends[0][name] + ends[1][name]) / 2)
         assert not torch.equal(value, first[name])
+
+
+def test_all_sides_train_the_clients_that_edgefl_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, file, trained = Shape(clients=9, images=10, per_round=4), tmp_path / "images.npz", []
+    command._save_images(file, shape, None, is_quick=True)
+    command._save_first_values(tmp_path / "mlp.npz", "mlp")
+    command._save_clients(file, shape, rounds=3)
+    simulate = edgefl.simulate
+
+    def watched(*given: Any, **settings: Any) -> Any:
+        run = simulate(*given, **settings)
+        records = run.methods["fedavg"].seeds[SEED].log_records
+        trained.extend([each["client"] for each in record["clients"]] for record in records)
+        return run
+
+    monkeypatch.setattr(edgefl, "simulate", watched)
+    edgefl_side.main([str(file), "9", "10", "4", "mlp", "3"])
+    assert trained == drawn(file)
+    assert len({tuple(each) for each in trained}) == 3
 
 
 def test_the_time_of_a_client_is_that_of_a_median_round_after_the_first() -> None:
