@@ -1,8 +1,11 @@
 // Softmax cross-entropy with its gradient, one row of logits at a time; with weights of classes and smoothed labels,
 // too.
 
-// Where the first largest logit is; among NaNs, the first NaN.
-static inline int64_t first_largest(const float* row, int64_t n) {
+// Classes from which on vectors find the largest logit sooner than a loop over logits.
+constexpr int64_t FOUND_BY_VECTORS = W == 16 ? 1 : W == 8 ? 32 : INT64_MAX;
+
+// first_largest by a loop over logits.
+static inline int64_t first_by_logits(const float* row, int64_t n) {
     vf top = set1(-INFINITY);
     int64_t j = 0;
     for (; j + W <= n; j += W) top = max(top, load(row + j));
@@ -14,6 +17,31 @@ static inline int64_t first_largest(const float* row, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
         if (row[i] != row[i]) return i;
         if (first == n && row[i] == largest) first = i;
+    }
+    return first;
+}
+
+// The logits from j on, and what is below each other number in lanes behind the last one.
+static inline vf logits_from(const float* row, int64_t j, int64_t n) {
+    if (j + W <= n) return load(row + j);
+    const int rest = int(n - j);
+    return add(load_n(row + j, rest), keep_bits(set1(-INFINITY), ~((1u << rest) - 1u)));
+}
+
+// Where the first largest logit is; among NaNs, the first NaN. One logit alone is not below the largest one, unless
+// several are as large, or NaN.
+static inline int64_t first_largest(const float* row, int64_t n) {
+    if (n < FOUND_BY_VECTORS) return first_by_logits(row, n);
+    vf top = set1(-INFINITY);
+    for (int64_t j = 0; j < n; j += W) top = max(top, logits_from(row, j, n));
+    const vf largest = set1(largest_lane(top));
+    int64_t first = n;
+    for (int64_t j = 0; j < n; j += W) {
+        const unsigned here = n - j < W ? (1u << (n - j)) - 1u : unsigned((uint64_t(1) << W) - 1);
+        const unsigned reached = ~larger_bits(largest, logits_from(row, j, n)) & here;
+        if (!reached) continue;
+        if (first < n || (reached & (reached - 1))) return first_by_logits(row, n);
+        first = j + __builtin_ctz(reached);
     }
     return first;
 }

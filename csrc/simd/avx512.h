@@ -35,6 +35,7 @@ static inline float sum(vf v) {
     __m128 d = _mm_add_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
 }
+static inline float largest_lane(vf v) { return _mm512_reduce_max_ps(v); }
 
 static inline __m256 halves(vf v) { return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)); }
 static inline __m256 sums_of_8(const vf* v) {

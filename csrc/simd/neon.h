@@ -64,6 +64,7 @@ static inline float sum(vf v) {
     const float32x2_t pairs = vadd_f32(vget_low_f32(v), vget_high_f32(v));
     return vpadds_f32(pairs);
 }
+static inline float largest_lane(vf v) { return vmaxvq_f32(v); }
 
 // The two vectors' lanes 0 + 2 and 1 + 3.
 static inline vf half_sums(vf a, vf b) {

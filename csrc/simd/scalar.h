@@ -66,6 +66,11 @@ static inline vf minus_magnitude(vf v) {
 
 // Sum of the W floats, always in the same tree: (0+2)+(1+3), and so on by halves.
 static inline float sum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+// The largest lane. Any number if a lane is NaN.
+static inline float largest_lane(vf v) {
+    const float a = v[0] > v[2] ? v[0] : v[2], b = v[1] > v[3] ? v[1] : v[3];
+    return a > b ? a : b;
+}
 
 // Lane i: the sum of the lanes of v[i], for i < W.
 static inline vf sums(const vf* v) { return vf{sum(v[0]), sum(v[1]), sum(v[2]), sum(v[3])}; }

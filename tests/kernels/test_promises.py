@@ -142,6 +142,17 @@ def test_first_of_equal_logits_is_the_prediction(backend: ModuleType) -> None:
     assert [xent(backend, [[1, 4, 4, 0]], [label])[2] for label in range(4)] == [0, 1, 0, 0]
 
 
+@pytest.mark.parametrize("classes", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100])
+def test_the_prediction_is_the_first_largest_logit_or_the_first_nan(backend: ModuleType, classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    for values in ([0.0, 1.0], [-3.0, -1.0, -INF], [-INF], [2.0, NAN], [-1.0, INF, NAN], list(range(-50, 0))):
+        logits = rng.choice(np.float32(values), (20, classes))
+        first = logits.argmax(axis=1)  # numpy's: of NaNs the first one
+        with np.errstate(all="ignore"):
+            assert xent(backend, logits, first)[2] == 20
+            assert classes == 1 or xent(backend, logits, (first + 1) % classes)[2] == 0
+
+
 def test_nan_gradient_norm_gives_nan_scale(backend: ModuleType) -> None:
     scale = np.zeros(1, np.float32)
     backend.clip_scale(np.array([np.nan]), 1.0, scale)
