@@ -1,4 +1,4 @@
-"""BlazeFL's side: `python -m bench.simulators.blazefl_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS`.
+"""BlazeFL's side: `python -m bench.simulators.blazefl_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS SEED`.
 
 It has BlazeFL's own federated averaging with clients one after another. Batches are slices of one tensor, which is
 faster than a DataLoader.
@@ -41,13 +41,13 @@ class Selector:
 
 
 def main(arguments: list[str]) -> None:
-    file, shape, name, rounds = asked(arguments)
-    own, x, y = prepared(file, name)
-    trained, _, _ = prepared(file, name)
+    file, shape, name, rounds, seed = asked(arguments)
+    own, x, y = prepared(file, name, seed)
+    trained, _, _ = prepared(file, name, seed)
     watch, data = Rounds(shape), Parts(shape, x, y)
     share = (shape.per_round + 0.5) / shape.clients
-    server = FedAvgBaseServerHandler(Selector(own), name, data, rounds, shape.clients, share, "cpu", BATCH, 1)
-    trainer = FedAvgBaseClientTrainer(Selector(trained), name, data, "cpu", shape.clients, 1, BATCH, RATE, 1)
+    server = FedAvgBaseServerHandler(Selector(own), name, data, rounds, shape.clients, share, "cpu", BATCH, seed)
+    trainer = FedAvgBaseClientTrainer(Selector(trained), name, data, "cpu", shape.clients, 1, BATCH, RATE, seed)
     for clients in drawn(file):
         trainer.local_process(server.downlink_package(), clients)
         for package in trainer.uplink_package():

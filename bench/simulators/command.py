@@ -1,7 +1,8 @@
 """`python -m bench simulators`: edgefl's simulation beside a bare loop in PyTorch, in turns, one thread each.
 
-Every run is a process of its own. The processor time is that of the rounds, without imports and without reading data.
-Time and memory (PSS) include the processes that a side starts.
+Every run is a process of its own. Each start has another seed, from 1 on, for the clients of the rounds and the orders
+of samples. The processor time is that of the rounds, without imports and without reading data. Time and memory (PSS)
+include the processes that a side starts.
 The rounds have no evaluation. The last global model is tested on all clients' test samples. With --peers DIR other
 simulators are run as well, each in an environment of its own, which the command makes in DIR.
 """
@@ -26,12 +27,12 @@ from bench.processes import ROOT
 from bench.simulators import torch_side
 from bench.simulators.peers import PEERS, environment
 from bench.simulators.process_tree import run_watched
-from bench.simulators.task import CLIENTS, MODELS, SEED, SHAPES, Result, Shape
+from bench.simulators.task import CLIENTS, MODELS, SHAPES, Asked, Result, Shape
 from edgefl import rng
 from edgefl.experiment.data.catalog import load
 
 OURS = ("edgefl", "torch")  # sides that run under the Python of this command
-BAND = 0.03  # of accuracy: the sides draw other orders of samples
+BAND = 0.03  # of the mean accuracy of the starts: the sides draw other orders of samples
 QUICK = {"few-large": Shape(4, 30, 2), "many-small": Shape(12, 20, 3)}
 
 
@@ -75,13 +76,14 @@ def _figures(
     for name, shape in shapes.items():
         file = folder / f"{name}.npz"
         _save_images(file, shape, data_dir, is_quick)
-        _save_clients(file, shape, rounds)
         for model in MODELS:
             _save_first_values(file.with_name(f"{model}.npz"), model)
             found: dict[str, list[Result]] = {side: [] for side in pythons}
-            for _ in range(starts):
+            for seed in range(1, starts + 1):
+                given = Asked(file, shape, model, rounds, seed)
+                _save_clients(given)
                 for side, interpreter in pythons.items():
-                    found[side].append(_run(side, interpreter, file, shape, model, rounds))
+                    found[side].append(_run(side, interpreter, given))
             yield from _compared(f"{name}, {model}", found)
 
 
@@ -105,7 +107,9 @@ def _compared(what: str, found: dict[str, list[Result]]) -> Iterator[Figure]:
         note = "each start: " + ", ".join(f"{each:.2f}" for each in times[side])
         yield Figure(f"{what}, {side}: processor, a client and round", statistics.median(times[side]), "ms", note=note)
         yield Figure(f"{what}, {side}: memory, largest", max(each.peak_mb for each in results), "MB")
-        yield Figure(f"{what}, {side}: accuracy", 100 * statistics.mean(each.accuracy for each in results), "%")
+        right = [100 * each.accuracy for each in results]
+        note = "each start: " + ", ".join(f"{each:.1f}" for each in right)
+        yield Figure(f"{what}, {side}: accuracy", statistics.mean(right), "%", note=note)
     accuracies = [statistics.mean(each.accuracy for each in results) for results in found.values()]
     for side in [each for each in found if each != "edgefl"]:
         ratio, bar = statistics.median(times["edgefl"]) / statistics.median(times[side]), PEERS.get(side)
@@ -126,10 +130,11 @@ def _save_images(file: Path, shape: Shape, data_dir: str | None, is_quick: bool)
     np.savez(file, x=x, y=y.astype(np.int64))
 
 
-def _save_clients(file: Path, shape: Shape, rounds: int) -> None:
+def _save_clients(given: Asked) -> None:
     """Save the clients of each round, which are the clients that edgefl draws."""
-    streams = [rng.stream(SEED, rng.SELECT, round=round) for round in range(1, rounds + 1)]
-    np.save(file.with_name(CLIENTS), [each.sample(shape.clients, shape.per_round) for each in streams])
+    streams = [rng.stream(given.seed, rng.SELECT, round=round) for round in range(1, given.rounds + 1)]
+    found = [each.sample(given.shape.clients, given.shape.per_round) for each in streams]
+    np.save(given.file.with_name(CLIENTS), found)
 
 
 def _save_first_values(file: Path, model: str) -> None:
@@ -137,9 +142,9 @@ def _save_first_values(file: Path, model: str) -> None:
     np.savez(file, *(each.detach().numpy() for each in torch_side.model_of(model).parameters()))
 
 
-def _run(side: str, interpreter: str, file: Path, shape: Shape, model: str, rounds: int) -> Result:
-    given = map(str, (file, shape.clients, shape.images, shape.per_round, model, rounds))
-    line, peak = run_watched([interpreter, "-m", f"bench.simulators.{side}_side", *given], _environment())
+def _run(side: str, interpreter: str, given: Asked) -> Result:
+    command = [interpreter, "-m", f"bench.simulators.{side}_side", *given.arguments()]
+    line, peak = run_watched(command, _environment())
     return Result(**{**json.loads(line), "peak_mb": peak})
 
 
@@ -154,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench simulators", description=__doc__)
     parser.add_argument("--shapes", default=",".join(SHAPES), help="names, separated by commas; default: %(default)s")
     parser.add_argument("--rounds", type=int, default=20, help="number of rounds; default: %(default)s")
-    parser.add_argument("--starts", type=int, default=3, help="number of runs of each side; default: %(default)s")
+    parser.add_argument("--starts", type=int, default=5, help="number of runs of each side; default: %(default)s")
     parser.add_argument("--peers", type=Path, help="directory with environments of other simulators, made if missing")
     parser.add_argument(
         "--registered", type=int, metavar="N", help="time a simulation of N clients of 10 samples alone"

@@ -1,4 +1,4 @@
-"""edgefl's side: `python -m bench.simulators.edgefl_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS`."""
+"""edgefl's side: `python -m bench.simulators.edgefl_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS SEED`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import edgefl
-from bench.simulators.task import BATCH, RATE, SEED, TESTED, Rounds, asked, first_values, tell
+from bench.simulators.task import BATCH, RATE, TESTED, Rounds, asked, first_values, tell
 from edgefl.models import Graph, Model, Node
 from edgefl.models.graph import INPUT
 from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, Operation, ReLU
@@ -33,7 +33,7 @@ def model_of(name: str, values: Sequence[np.ndarray]) -> Model:
 
 
 def main(arguments: list[str]) -> None:
-    file, shape, model, rounds = asked(arguments)
+    file, shape, model, rounds, seed = asked(arguments)
     watch, first = Rounds(shape), model_of(model, first_values(file, model))
     with np.load(file) as content, tempfile.TemporaryDirectory() as folder:
         groups = np.repeat(np.arange(shape.clients, dtype=np.int32), shape.images)
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
         run = edgefl.simulate(
             "fedavg", model=first, data=f"{folder}/data.npz", directory=f"{folder}/run",
             clients="all", partition="group", per_round=shape.per_round, rounds=rounds, epochs=1, batch=BATCH, lr=RATE,
-            seed=SEED, train_share=1 - 1 / TESTED, validation_share=0.0, eval_every=rounds, evaluate_first=False,
+            seed=seed, train_share=1 - 1 / TESTED, validation_share=0.0, eval_every=rounds, evaluate_first=False,
             checkpoint_every=rounds, workers=1, progress=False, on_round=lambda record: watch.ended(),
         )  # fmt: skip
         tell(watch.result(run.metrics[-1]["accuracy"]))

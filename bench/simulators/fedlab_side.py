@@ -1,4 +1,4 @@
-"""FedLab's side: `python -m bench.simulators.fedlab_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS`.
+"""FedLab's side: `python -m bench.simulators.fedlab_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS SEED`.
 
 It has FedLab's own federated averaging with clients one after another. Batches are slices of one tensor, which is
 faster than a DataLoader.
@@ -22,8 +22,8 @@ from bench.simulators.torch_side import Batches, accuracy, prepared
 class Loaders:
     """The clients' samples in the form that FedLab asks for."""
 
-    def __init__(self, shape: Shape, x: Tensor, y: Tensor) -> None:
-        self._shape, self._x, self._y, self._generator = shape, x, y, torch.Generator().manual_seed(1)
+    def __init__(self, shape: Shape, x: Tensor, y: Tensor, seed: int) -> None:
+        self._shape, self._x, self._y, self._generator = shape, x, y, torch.Generator().manual_seed(seed)
 
     def get_dataloader(self, client: int, batch_size: int) -> Batches:
         own = self._shape.trained(client)
@@ -52,14 +52,14 @@ class Pipeline(StandalonePipeline):
 
 
 def main(arguments: list[str]) -> None:
-    file, shape, name, rounds = asked(arguments)
-    own, x, y = prepared(file, name)
-    trained, _, _ = prepared(file, name)
+    file, shape, name, rounds, seed = asked(arguments)
+    own, x, y = prepared(file, name, seed)
+    trained, _, _ = prepared(file, name, seed)
     watch = Rounds(shape)
     server = Handler(own, rounds, (shape.per_round + 0.5) / shape.clients)
     server.choose(drawn(file))
     trainer = SGDSerialClientTrainer(trained, shape.clients)
-    trainer.setup_dataset(Loaders(shape, x, y))
+    trainer.setup_dataset(Loaders(shape, x, y, seed))
     trainer.setup_optim(1, BATCH, RATE)
     Pipeline(server, trainer, watch).main()
     tell(watch.result(accuracy(server.model, shape, x, y)))

@@ -1,4 +1,4 @@
-"""Flower's side: `python -m bench.simulators.flower_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS`.
+"""Flower's side: `python -m bench.simulators.flower_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS SEED`.
 
 It has Flower's own federated averaging and its simulation on Ray, with one actor of one processor. The processor time
 is that of this process and of all processes of Ray.
@@ -47,13 +47,14 @@ def _with_task(message: Message, task: ConfigRecord) -> Message:
 
 
 def main(arguments: list[str]) -> None:
-    file, shape, name, rounds = asked(arguments)
-    model, x, y = prepared(file, name)
+    file, shape, name, rounds, seed = asked(arguments)
+    model, x, y = prepared(file, name, seed)
     watch, server, results = Rounds(shape), ServerApp(), list[Result]()
 
     @server.main()
     def serve(grid: Grid, context: Context) -> None:
-        tasks = [[task_of(file, shape, name, client) for client in clients] for clients in drawn(file)]
+        given = asked(arguments)
+        tasks = [[task_of(given, client) for client in clients] for clients in drawn(file)]
         strategy = Watched(watch, tasks)
         results.append(strategy.start(grid, ArrayRecord(model.state_dict()), num_rounds=rounds))
 

@@ -1,4 +1,4 @@
-"""pfl-research's side: `python -m bench.simulators.pfl_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS`.
+"""pfl-research's side: `python -m bench.simulators.pfl_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS SEED`.
 
 It has pfl-research's own federated averaging, simulated backend and datasets of tensors in memory.
 """
@@ -59,8 +59,8 @@ def dataset_of(client: int, shape: Shape, x: Tensor, y: Tensor) -> Dataset:
 
 
 def main(arguments: list[str]) -> None:
-    file, shape, name, rounds = asked(arguments)
-    layers, x, y = prepared(file, name)
+    file, shape, name, rounds, seed = asked(arguments)
+    layers, x, y = prepared(file, name, seed)
     watch, network = Rounds(shape), Network(layers)
     clients = chain.from_iterable(drawn(file))
     users = [dataset_of(client, shape, x, y) for client in range(shape.clients)]

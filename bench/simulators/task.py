@@ -14,13 +14,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from bench.processes import cpu_s
 from bench.simulators.process_tree import members
 
-BATCH, RATE, TESTED, SEED = 10, 0.05, 10, 1
+BATCH, RATE, TESTED = 10, 0.05, 10
 CLIENTS = "clients.npy"
 
 
@@ -98,7 +99,25 @@ def tell(result: Result) -> None:
     print(json.dumps(asdict(result)), flush=True)
 
 
-def asked(arguments: Sequence[str]) -> tuple[Path, Shape, str, int]:
-    """Return the file of the images, the shape, the model and the number of rounds that a side was asked for."""
-    file, clients, images, per_round, model, rounds = arguments
-    return Path(file), Shape(int(clients), int(images), int(per_round)), model, int(rounds)
+class Asked(NamedTuple):
+    """What a side is asked for: a simulation of this model on the images of a file.
+
+    seed  seed of the orders of samples. The clients of the rounds follow from it, too
+    """
+
+    file: Path
+    shape: Shape
+    model: str
+    rounds: int
+    seed: int
+
+    def arguments(self) -> list[str]:
+        shape = self.shape
+        given = (self.file, shape.clients, shape.images, shape.per_round, self.model, self.rounds, self.seed)
+        return list(map(str, given))
+
+
+def asked(arguments: Sequence[str]) -> Asked:
+    """Return what a side is asked for by these arguments of its command."""
+    file, clients, images, per_round, model, rounds, seed = arguments
+    return Asked(Path(file), Shape(int(clients), int(images), int(per_round)), model, int(rounds), int(seed))

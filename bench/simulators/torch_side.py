@@ -1,4 +1,4 @@
-"""PyTorch's side: `python -m bench.simulators.torch_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS`, a bare loop.
+"""PyTorch's side: `python -m bench.simulators.torch_side FILE CLIENTS IMAGES PER_ROUND MODEL ROUNDS SEED`, a bare loop.
 
 The loop has what a careful user writes: one model for all clients, samples as one tensor, sums of parameters in place
 and one thread. It writes no journal, checks no reply and resumes nothing.
@@ -71,10 +71,10 @@ def accuracy(model: nn.Module, shape: Shape, x: Tensor, y: Tensor) -> float:
     return float((model(x[tested]).argmax(1) == y[tested]).float().mean())
 
 
-def prepared(file: Path, name: str) -> tuple[nn.Module, Tensor, Tensor]:
+def prepared(file: Path, name: str, seed: int) -> tuple[nn.Module, Tensor, Tensor]:
     """Return the model with the values with which all sides begin, the images and the labels, for one thread."""
     torch.set_num_threads(1)
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     with np.load(file) as content:
         x = torch.from_numpy(content["x"]).float() / 255
         y = torch.from_numpy(content["y"]).long()
@@ -86,8 +86,8 @@ def prepared(file: Path, name: str) -> tuple[nn.Module, Tensor, Tensor]:
 
 
 def main(arguments: list[str]) -> None:
-    file, shape, name, _ = asked(arguments)
-    model, x, y = prepared(file, name)
+    file, shape, name, _, seed = asked(arguments)
+    model, x, y = prepared(file, name, seed)
     watch = Rounds(shape)
     for clients in drawn(file):
         one_round(model, shape, x, y, clients)

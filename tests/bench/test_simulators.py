@@ -17,7 +17,7 @@ import edgefl
 from bench.processes import ROOT
 from bench.simulators import command, edgefl_side, process_tree, torch_side
 from bench.simulators.peers import PEERS
-from bench.simulators.task import MODELS, SEED, SHAPES, Result, Rounds, Shape, drawn
+from bench.simulators.task import MODELS, SHAPES, Asked, Result, Rounds, Shape, drawn
 
 WHATS = ("processor, a client and round", "memory, largest", "accuracy")
 
@@ -54,17 +54,18 @@ def test_all_sides_train_the_clients_that_edgefl_draws(tmp_path: Path, monkeypat
     shape, file, trained = Shape(clients=9, images=10, per_round=4), tmp_path / "images.npz", []
     command._save_images(file, shape, None, is_quick=True)
     command._save_first_values(tmp_path / "mlp.npz", "mlp")
-    command._save_clients(file, shape, rounds=3)
+    given = Asked(file, shape, "mlp", rounds=3, seed=5)
+    command._save_clients(given)
     simulate = edgefl.simulate
 
     def watched(*given: Any, **settings: Any) -> Any:
         run = simulate(*given, **settings)
-        records = run.methods["fedavg"].seeds[SEED].log_records
+        records = run.methods["fedavg"].seeds[5].log_records
         trained.extend([each["client"] for each in record["clients"]] for record in records)
         return run
 
     monkeypatch.setattr(edgefl, "simulate", watched)
-    edgefl_side.main([str(file), "9", "10", "4", "mlp", "3"])
+    edgefl_side.main(given.arguments())
     assert trained == drawn(file)
     assert len({tuple(each) for each in trained}) == 3
 
