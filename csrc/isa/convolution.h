@@ -9,6 +9,8 @@
 #include "../kernels/convolution/correlate_rows.inl.h"
 #include "../kernels/convolution/correlate_small.inl.h"
 #include "../kernels/convolution/correlate_points.inl.h"
+#include "../kernels/convolution/tile_plan.inl.h"
+#include "../kernels/convolution/tile_sources.inl.h"
 #include "../kernels/convolution/correlate_tiles.inl.h"
 #include "../kernels/convolution/correlate_fives.inl.h"
 #include "../kernels/convolution/strided_points.inl.h"

@@ -9,6 +9,7 @@
 #include "../kernels/convolution/nonzeros.inl.h"
 #include "../kernels/convolution/ways.inl.h"
 #include "../kernels/convolution/winograd_points.inl.h"
+#include "../kernels/convolution/four_points.inl.h"
 #include "../kernels/convolution/five_points.inl.h"
 
 #pragma GCC diagnostic pop

@@ -66,9 +66,28 @@ struct FarRows {
     }
 };
 
+// A term whose factors stay in registers while its vectors pass by: not all of many vectors have registers.
+template <int ROWS, int VECTORS, bool BY_ROWS, bool FAR>
+__attribute__((always_inline)) static inline void add_vectors(const Factors<ROWS, BY_ROWS>& a, const float* b,
+                                                              FarRows<VECTORS>& rows, vf (&acc)[ROWS][VECTORS]) {
+    vf w[ROWS];
+    if (FAR) rows.fetch();
+    EFL_UNROLL
+    for (int m = 0; m < ROWS; ++m) w[m] = set1(*a.at(m));
+    EFL_UNROLL
+    for (int v = 0; v < VECTORS; ++v) {
+        const vf x = load(b + v * W);
+        if (FAR && rows.keep) store(rows.keep + v * W, x);
+        EFL_UNROLL
+        for (int m = 0; m < ROWS; ++m) acc[m][v] = fma(w[m], x, acc[m][v]);
+    }
+    if (FAR && rows.keep) rows.keep += VECTORS * W;
+}
+
 template <int ROWS, int VECTORS, bool BY_ROWS, bool FAR>
 __attribute__((always_inline)) static inline void add_term(const Factors<ROWS, BY_ROWS>& a, const float* b,
                                                            FarRows<VECTORS>& rows, vf (&acc)[ROWS][VECTORS]) {
+    if constexpr (REGISTERS < 32 && ROWS < VECTORS) return add_vectors<ROWS, VECTORS, BY_ROWS, FAR>(a, b, rows, acc);
     vf x[VECTORS];
     EFL_UNROLL
     for (int v = 0; v < VECTORS; ++v) x[v] = load(b + v * W);
@@ -153,7 +172,7 @@ __attribute__((always_inline)) static inline void add_by_lanes(const Tiles& p, c
         if (FAR) rows.fetch();
         vf x[VECTORS];
         add_apart(a, [&](int v) { return x[v] = load(b + v * W); }, acc);
-        if (FAR) rows.put(x);
+        if (FAR) rows.fetch(), rows.put(x);
         a += step, b += next;
     };
     if constexpr (!FAR) {
@@ -164,7 +183,7 @@ __attribute__((always_inline)) static inline void add_by_lanes(const Tiles& p, c
     for (; left > 0; --left) one();
 }
 
-// Terms one at a time, where the operands of two would not fit beside the sums.
+// Terms one at a time, where the operands of two would not fit beside the sums: compilers then keep sums in memory.
 template <int ROWS, int VECTORS, bool BY_ROWS, bool FAR>
 __attribute__((always_inline)) static inline void add_single_terms(const Tiles& p, const float* b,
                                                                    FarRows<VECTORS>& rows, vf (&acc)[ROWS][VECTORS]) {
@@ -214,7 +233,7 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
             add_grouped<ROWS, VECTORS>(p, tile, acc);
         } else if constexpr (BY_LANES && !BY_ROWS && ROWS >= W) {
             add_by_lanes<ROWS, VECTORS, FAR>(p, tile, rows, acc);
-        } else if constexpr (!READS_IN_FMA) {
+        } else if constexpr (!READS_IN_FMA || (FAR && REGISTERS < 32)) {
             add_single_terms<ROWS, VECTORS, BY_ROWS, FAR>(p, tile, rows, acc);
         } else {
             const float* b = tile;

@@ -7,7 +7,7 @@
 
 constexpr int64_t PANEL_CHANNELS = 2 * W;
 constexpr int64_t PASS_POSITIONS = 256;              // terms per pass: a panel's pixels and the matching dy stay in L1
-constexpr int64_t PASS_MET = 128;                    // the same where all pixels that lie in the panel are met
+constexpr int64_t PASS_MET = W < 16 ? 256 : 128;     // the same where all pixels that lie in the panel are met
 constexpr int64_t MIN_IN_PLACE = W < 16 ? 128 : 64;  // positions of an image, from which dy is read where it lies
 
 // Panels of channels: one less where its runs of `joint` taps take fewer vectors.
@@ -66,6 +66,8 @@ struct ChannelPlan {
     int64_t x_size() const { return channels.total * per_group * image_pixels(); }
     int64_t dy_size() const { return in_place ? 0 : outs * per_group * w.positions() + rows.count * LINE; }
     int64_t sums_size() const { return outs * pitch; }
+    // Whether the sums lie as the weights do: of one tap, in whole vectors, and of one chunk.
+    bool sums_are_weights() const { return chunks.count == 1 && pitch == channels.total; }
     ChannelPlan of_chunk(int64_t k) const {
         ChannelPlan own = *this;
         own.x += k * x_size(), own.dy += k * dy_size(), own.sums += k * sums_size();
@@ -79,7 +81,7 @@ struct ChannelPlan {
         vector = carve.take<Vector>(joint * channels.size(0) / W + 1);
         x = carve.take<float>(chunks.count * x_size());
         dy = carve.take<float>(chunks.count * dy_size());
-        sums = carve.take<float>(chunks.count * sums_size());
+        sums = sums_are_weights() ? w.dw : carve.take<float>(chunks.count * sums_size());
         start = carve.take<float>(MAX_ROWS);
         pixels = carve.take<float>(chunks.count * channels.count * pixels_size());
     }
@@ -234,7 +236,6 @@ static void turn_taps(const float* sums, const int64_t (&off)[W], int64_t channe
 
 // The sums of one chunk: W taps of all panels at a time, then one.
 static void write_turned(const ChannelPlan& plan) {
-    if (plan.pitch == plan.channels.total) return copy_floats(plan.w.dw, plan.sums, plan.sums_size());  // as they lie
     const int64_t taps = plan.w.taps(), ins = plan.channels.total, larger = plan.channels.larger;
     for (int64_t tap = 0, count; tap < taps; tap += count) {
         count = tap + W <= taps ? W : 1;
@@ -259,6 +260,7 @@ static void write_turned(const ChannelPlan& plan) {
 }
 
 static void write_weights(const ChannelPlan& plan) {
+    if (plan.sums_are_weights()) return;
     if (W == 4 && plan.chunks.count == 1) return write_turned(plan);
     const int64_t taps = plan.w.taps(), ins = plan.channels.total;
     for (int64_t o = 0; o < plan.outs; ++o)

@@ -24,7 +24,7 @@ static bool prefers_channels(const WeightGradient& w, int64_t weights) {
     return weights > PIXEL_WEIGHTS || w.ins_per_group() >= W;
 }
 
-// One of the six ways.
+// One of the seven ways.
 efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy,
                                   efl_index outs, efl_index ins, float* dw) {
     const Geometry g(*conv);
@@ -47,7 +47,9 @@ efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_in
     }
     if (prefers_depthwise(*conv, MOST_CELLS)) return weight_of_depthwise(w);
     if (fills_runs(*conv, w.ins_per_group(), 1) && weight_by_nonzeros(w)) return EFL_OK;
-    if (prefers_tiles(w)) return weight_by_tiles(w);
+    if constexpr (W > 4)
+        if (prefers_tiles(w) && prefers_fours(w)) return weight_by_tiles<4>(w);
+    if (prefers_tiles(w)) return weight_by_tiles<2>(w);
     if (prefers_fives(w)) return weight_by_fives(w);
     return prefers_channels(w, weights) ? weight_by_channels(w) : weight_by_pixels(w);
 }

@@ -18,14 +18,14 @@ struct Strip {
     int64_t image, first, rows;
 };
 
-// The tiles of all images in chunks of about `fitting`: an image's tile rows in strips, the strips of all images in
-// chunks.
+// The tiles of all images, of edge x edge results each, in chunks of about `fitting`: an image's tile rows in strips,
+// the strips of all images in chunks.
 struct Tiling {
     int64_t rows, cols;  // tiles of an image, or of as many images as are side by side
     Parts strips, chunks;
 
-    Tiling(int64_t batch, int64_t out_h, int64_t out_w, int64_t side_by_side, int64_t fitting)
-        : rows((out_h + 1) / 2), cols((out_w + 1) / 2 * side_by_side),
+    Tiling(int64_t batch, int64_t out_h, int64_t out_w, int64_t side_by_side, int64_t fitting, int64_t edge = 2)
+        : rows((out_h + edge - 1) / edge), cols((out_w + edge - 1) / edge * side_by_side),
           strips(rows, fitting > cols ? least(rows, fitting / cols) : 1),
           chunks(batch * strips.count, fitting > strips.size(0) * cols ? fitting / (strips.size(0) * cols) : 1) {}
 
