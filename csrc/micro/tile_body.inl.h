@@ -183,7 +183,12 @@ __attribute__((always_inline)) static inline void add_by_lanes(const Tiles& p, c
     for (; left > 0; --left) one();
 }
 
-// Terms one at a time, where the operands of two would not fit beside the sums: compilers then keep sums in memory.
+// Whether the operands of two terms do not fit beside the sums: compilers then keep sums in memory. Two terms of the
+// largest tile are faster all the same where a copy is kept, whose reads wait for memory.
+template <bool FAR>
+constexpr bool CROWDED = FAR && REGISTERS < 32;
+
+// Terms one at a time, where the operands of two would not fit beside the sums.
 template <int ROWS, int VECTORS, bool BY_ROWS, bool FAR>
 __attribute__((always_inline)) static inline void add_single_terms(const Tiles& p, const float* b,
                                                                    FarRows<VECTORS>& rows, vf (&acc)[ROWS][VECTORS]) {
@@ -233,7 +238,9 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
             add_grouped<ROWS, VECTORS>(p, tile, acc);
         } else if constexpr (BY_LANES && !BY_ROWS && ROWS >= W) {
             add_by_lanes<ROWS, VECTORS, FAR>(p, tile, rows, acc);
-        } else if constexpr (!READS_IN_FMA || (FAR && REGISTERS < 32)) {
+        } else if constexpr (!READS_IN_FMA || (CROWDED<FAR> && ROWS < TILE_ROWS)) {
+            add_single_terms<ROWS, VECTORS, BY_ROWS, FAR>(p, tile, rows, acc);
+        } else if (CROWDED<FAR> && !keep) {
             add_single_terms<ROWS, VECTORS, BY_ROWS, FAR>(p, tile, rows, acc);
         } else {
             const float* b = tile;
