@@ -19,6 +19,7 @@ from bench.runner import Contender, Effort, Timing, interleave
 
 Make = Callable[[], Contender]  # builds a contender in the process that will run it
 SETTLE_S = 0.03  # before a turn: the workers of the contender before have gone to sleep
+AWAKE_S = 0.03  # of a turn, untimed: the workers of this contender are awake, as they are in a training
 
 
 def interleave_apart(makes: Mapping[str, Make], effort: Effort) -> dict[str, Timing]:
@@ -67,6 +68,12 @@ def _answer(connection: Connection) -> float:
     return float(answer)
 
 
+def _keep_busy(run: Contender, seconds: float) -> None:
+    end_s = time.perf_counter() + seconds
+    while time.perf_counter() < end_s:
+        run(1)
+
+
 def _serve(connection: Connection, others_end: Connection, make: Make) -> None:
     """Make the contender, then run it as often as each line asks, and answer with the seconds, until the parent leaves.
 
@@ -79,6 +86,7 @@ def _serve(connection: Connection, others_end: Connection, make: Make) -> None:
         while True:
             repeats = connection.recv()
             time.sleep(SETTLE_S)
+            _keep_busy(run, AWAKE_S)
             begin_s = time.perf_counter()
             run(repeats)
             connection.send(time.perf_counter() - begin_s)
