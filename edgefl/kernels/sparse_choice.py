@@ -66,13 +66,14 @@ def _conv2d(shape: Shape, batch: int, isa: str) -> float:
     """Return the largest density at which a convolution runs sparse.
 
     Small maps gain, as dense kernels have few positions among which they share the load of a weight. Maps of 2 x 2 are
-    an exception: they have dense kernels of their own. Layers of few weights gain at any size.
+    an exception: they have dense kernels of their own. Layers of few weights gain at any size, unless their channels
+    pay for the transforms of dense tiles of 4x4 positions.
     """
-    _, ins, _, _, height, width = shape
+    outs, ins, _, _, height, width = shape
     if ins < FEWEST_CHANNELS or batch < LEAST_BATCH.get(isa, 1):
         return 0.0
     by_size = next(density for size, density in CONV2D[isa] if max(height, width) <= size)
-    has_few = math.prod(shape[:4]) <= FEW_WEIGHTS and ins >= FEW_CHANNELS
+    has_few = math.prod(shape[:4]) <= FEW_WEIGHTS and ins >= FEW_CHANNELS and ins * outs < FOURS * (ins + outs)
     return FEW_DENSITY.get(isa, by_size) if has_few else by_size
 
 
@@ -111,8 +112,8 @@ ANY_SIZE = 2**62
 CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
     "scalar": ((8, 0.2), (ANY_SIZE, 0.1)),
     "neon": ((8, 0.2), (ANY_SIZE, 0.1)),
-    "avx2": ((2, 0.22), (4, 0.42), (8, 0.27), (16, 0.22), (ANY_SIZE, 0.25)),
-    "avx512": ((2, 0.2), (4, 0.43), (8, 0.41), (16, 0.3), (ANY_SIZE, 0.27)),
+    "avx2": ((2, 0.22), (4, 0.42), (8, 0.18), (16, 0.18), (ANY_SIZE, 0.2)),
+    "avx512": ((2, 0.2), (4, 0.43), (8, 0.26), (16, 0.26), (ANY_SIZE, 0.26)),
     "cuda": ((2, 0.0), (ANY_SIZE, 0.05)),
 }
 """Pairs of a largest height or width and the largest density of a sparse convolution up to that size."""
@@ -120,9 +121,10 @@ CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
 BESIDE_TORCH = {"avx2": (0.7, 0.52), "avx512": (0.7, 0.52)}
 """Largest densities of a convolution that would otherwise run in torch: for maps up to 4 x 4, and for larger maps."""
 
-FEW_WEIGHTS, FEW_CHANNELS = 1 << 15, 8
-FEW_DENSITY = {"avx2": 0.45, "avx512": 0.5}
-"""Largest densities of a convolution with at most FEW_WEIGHTS weights and at least FEW_CHANNELS input channels.
+FEW_WEIGHTS, FEW_CHANNELS, FOURS = 1 << 15, 8, 24
+FEW_DENSITY = {"avx2": 0.34, "avx512": 0.5}
+"""Largest densities of a convolution with at most FEW_WEIGHTS weights, at least FEW_CHANNELS input channels, and too
+few channels for dense tiles of 4x4 positions (FOUR_BALANCE of csrc/kernels/convolution/ways.inl.h).
 
 An instruction set that was not measured is absent, and CONV2D decides.
 """
