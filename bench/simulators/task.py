@@ -1,8 +1,8 @@
 """The task that all simulators solve: FedAvg on Fashion-MNIST with equal parts of its training images.
 
-Client k owns the images from k * images on. It tests on the last tenth of its images, and trains on the others. Pixels
-are x / 255. All sides train the same clients in a round, so that their accuracies differ by the order of samples alone.
-A side prints one line of JSON with its `Result`.
+Client k owns the images from k * images on. It tests on the last tenth of its images, and trains on the others. edgefl
+draws the tenth by its seed. Pixels are x / 255. All sides train the same clients in a round, so that their accuracies
+differ by the orders of samples and by this tenth alone. A side prints one line of JSON with its `Result`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def tell(result: Result) -> None:
 
 
 class Asked(NamedTuple):
-    """What a side is asked for: a simulation of this model on the images of a file.
+    """A side is asked for a simulation of this model on the images of a file.
 
     seed  seed of the orders of samples. The clients of the rounds follow from it, too
     """

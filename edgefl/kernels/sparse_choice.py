@@ -124,8 +124,8 @@ BESIDE_TORCH = {"avx2": (0.7, 0.52), "avx512": (0.7, 0.52)}
 FEW_WEIGHTS, FEW_CHANNELS, FOURS = 1 << 15, 8, 24
 FEW_DENSITY = {"avx2": 0.34, "avx512": 0.4}
 """Largest densities of a convolution with at most FEW_WEIGHTS weights, at least FEW_CHANNELS input channels, and too
-few channels for dense tiles of 4x4 positions (FOUR_BALANCE of csrc/kernels/convolution/ways.inl.h). They are lower than
-`python -m bench sparse` found, because a dense gradient below a pool reads only the values other than zero.
+few channels for dense tiles of 4x4 positions (FOUR_BALANCE of csrc/kernels/convolution/ways.inl.h). AVX-512 has less
+than `python -m bench sparse` found, because a dense gradient below a pool reads only the values other than zero.
 
 An instruction set that was not measured is absent, and CONV2D decides.
 """

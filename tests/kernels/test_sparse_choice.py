@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from edgefl.kernels.sparse_choice import LANES, RULES, keeps_transposed, runs_sparse
+from edgefl.kernels.sparse_choice import FOURS, LANES, RULES, keeps_transposed, runs_sparse
 
 WIDE = (512, 512)
 
@@ -65,6 +68,12 @@ def test_another_operation_is_refused() -> None:
 def test_linear_layers_of_small_batches_have_one_structure() -> None:
     assert [keeps_transposed("linear", batch) for batch in (1, 32, 33, 128)] == [False, False, True, True]
     assert keeps_transposed("conv2d", 16)
+
+
+def test_the_rule_knows_which_channels_have_dense_tiles_of_4x4_positions() -> None:
+    source = Path(__file__).parents[2] / "csrc" / "kernels" / "convolution" / "ways.inl.h"
+    found = re.search(r"FOUR_BALANCE = (\d+);", source.read_text("utf-8"))
+    assert found is not None and int(found[1]) == FOURS
 
 
 def test_convolutions_run_sparse_by_the_size_of_maps_and_weights() -> None:

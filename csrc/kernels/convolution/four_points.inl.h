@@ -27,6 +27,16 @@ static inline void four_inputs(vf* d, int step) {
     d[3 * step] = add(far_even, far_odd), d[4 * step] = sub(far_even, far_odd);
 }
 
+// B^T times the six vectors at `from`, which are from_step apart, written to_step apart.
+static inline void put_inputs(const float* from, int64_t from_step, float* to, int64_t to_step) {
+    vf d[FOUR_SPAN];
+    EFL_UNROLL
+    for (int f = 0; f < FOUR_SPAN; ++f) d[f] = load(from + f * from_step);
+    four_inputs(d, 1);
+    EFL_UNROLL
+    for (int f = 0; f < FOUR_SPAN; ++f) store(to + f * to_step, d[f]);
+}
+
 // to[i] = row i of G times the column of three.
 static inline void four_weights(const vf* g, int step, vf* to, int to_step) {
     const vf first = g[0], middle = g[step], last = g[2 * step];

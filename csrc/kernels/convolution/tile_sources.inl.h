@@ -124,25 +124,12 @@ static inline void strip_points(const Winograd<4>& w, const Strip& strip, const 
     const int64_t step = w.tiles_step(), tile_cols = w.tiling.cols / W, pitch = tile_cols * LINE_FLOATS;
     float* line = lines;
     for (int64_t r = 0; r < 4 * strip.rows + 2; ++r, cells += 2 * W)
-        for (int64_t q = 0; q < tile_cols; ++q, cells += 4 * W, line += LINE_FLOATS) {
-            vf d[FOUR_SPAN];
-            EFL_UNROLL
-            for (int f = 0; f < FOUR_SPAN; ++f) d[f] = load(cells + f * W);
-            four_inputs(d, 1);
-            EFL_UNROLL
-            for (int f = 0; f < FOUR_SPAN; ++f) store(line + f * W, d[f]);
-        }
+        for (int64_t q = 0; q < tile_cols; ++q, cells += 4 * W, line += LINE_FLOATS) put_inputs(cells, W, line, W);
     for (int64_t k = 0; k < FOUR_SPAN; ++k)
         for (int64_t r = 0; r < strip.rows; ++r)
             for (int64_t q = 0; q < tile_cols; ++q) {
                 const float* from = lines + 4 * r * pitch + q * LINE_FLOATS + k * W;
-                float* point = to + vector[r * tile_cols + q].from + k * step;
-                vf d[FOUR_SPAN];
-                EFL_UNROLL
-                for (int f = 0; f < FOUR_SPAN; ++f) d[f] = load(from + f * pitch);
-                four_inputs(d, 1);
-                EFL_UNROLL
-                for (int f = 0; f < FOUR_SPAN; ++f) store(point + FOUR_SPAN * f * step, d[f]);
+                put_inputs(from, pitch, to + vector[r * tile_cols + q].from + k * step, FOUR_SPAN * step);
             }
 }
 

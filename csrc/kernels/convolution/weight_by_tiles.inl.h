@@ -116,25 +116,13 @@ static inline void input_row(const GradientPlan<4>& plan, const float* from, int
         float* line = lines;
         for (int64_t r = 0; r < FOUR_SPAN; ++r) {
             const float* cell = from + r * plan.strip_width() * INPUT_PANEL + k;
-            for (int64_t q = 0; q < cols; ++q, cell += 4 * INPUT_PANEL, line += FOUR_SPAN * W) {
-                vf d[FOUR_SPAN];
-                EFL_UNROLL
-                for (int f = 0; f < FOUR_SPAN; ++f) d[f] = load(cell + f * INPUT_PANEL);
-                four_inputs(d, 1);
-                EFL_UNROLL
-                for (int f = 0; f < FOUR_SPAN; ++f) store(line + f * W, d[f]);
-            }
+            for (int64_t q = 0; q < cols; ++q, cell += 4 * INPUT_PANEL, line += FOUR_SPAN * W)
+                put_inputs(cell, INPUT_PANEL, line, W);
         }
         for (int64_t p = 0; p < FOUR_SPAN; ++p)
-            for (int64_t q = 0; q < cols; ++q) {
-                vf d[FOUR_SPAN];
-                EFL_UNROLL
-                for (int f = 0; f < FOUR_SPAN; ++f) d[f] = load(lines + f * pitch + (q * FOUR_SPAN + p) * W);
-                four_inputs(d, 1);
-                float* point = to + p * step + q * INPUT_PANEL + k;
-                EFL_UNROLL
-                for (int f = 0; f < FOUR_SPAN; ++f) store(point + FOUR_SPAN * f * step, d[f]);
-            }
+            for (int64_t q = 0; q < cols; ++q)
+                put_inputs(lines + (q * FOUR_SPAN + p) * W, pitch, to + p * step + q * INPUT_PANEL + k,
+                           FOUR_SPAN * step);
     }
 }
 
